@@ -20,7 +20,21 @@ void imported_close(struct imported *m)
     *m = (struct imported){.scale = 1};
 }
 
-enum err imported_model(struct model **m, const char *name, const char *yaml, struct errmsg *e)
+/* Errors of a loss that the user did not write. */
+static enum err refuse_chosen(enum err err, const char *chose, struct errmsg *e)
+{
+    struct errmsg why = *e;
+    const char *loss = strstr(why.text, "model.loss: ");
+    if (!chose || !loss)
+        return err;
+    return err_set(e, err,
+                   "%.*sthe file has no loss, and the one that import chose does not fit its last "
+                   "layer: %s; %s",
+                   (int)(loss - why.text), why.text, loss, chose);
+}
+
+enum err imported_model(struct model **m, const char *name, const char *yaml, const char *chose,
+                        struct errmsg *e)
 {
     static const char rest[] = "optimizer: sgd\ndata: {format: synthetic}\n";
     struct job job;
@@ -31,11 +45,11 @@ enum err imported_model(struct model **m, const char *name, const char *yaml, st
     (void)snprintf(text, bytes, "%s%s", yaml, rest);
     enum err err = job_parse(&job, text, strlen(text), name, "/", NULL, 0, e);
     mem_free(text);
-    if (err)
-        return err;
-    err = model_new(m, &job, e);
-    job_close(&job);
-    return err;
+    if (!err) {
+        err = model_new(m, &job, e);
+        job_close(&job);
+    }
+    return err ? refuse_chosen(err, chose, e) : err;
 }
 
 /* Replaces a text by what was printed. False: out of memory. */

@@ -28,9 +28,10 @@ struct imported {
 
 void imported_close(struct imported *m);
 
-/* The model of a job with this part `model:`; `name` is the text's name in messages. Owns: *m is the caller's (model_free).
+/* The model of a job with this part `model:`; `name` is the text's name in messages. chose: import chose its loss, and this
+ * is what the user can do if the loss does not fit; NULL: the file has the loss. Owns: *m is the caller's (model_free).
  * Errors: ERR_INPUT, ERR_NOMEM. */
-enum err imported_model(struct model **m, const char *name, const char *yaml,
+enum err imported_model(struct model **m, const char *name, const char *yaml, const char *chose,
                         struct errmsg *e) MUST_CHECK;
 
 /* Append "  metrics: [..]" to the yaml, with those that fit m->model. The others are noted: neither predictions nor training

@@ -180,7 +180,10 @@ static enum err sketch_make(struct sketch *s, const char *input_shape, const cha
     m->notes = mem_strdup(s->note_text);
     if (!m->yaml || !m->notes)
         return err_memory(e);
-    enum err err = imported_model(&m->model, "the imported model", m->yaml, e);
+    enum err err = imported_model(&m->model, "the imported model", m->yaml,
+                                  "write the job, and import the tensors from a safetensors file "
+                                  "with --job",
+                                  e);
     if (err)
         return err;
     m->w = mem_floats(model_layout(m->model)->elems);

@@ -445,6 +445,7 @@ static enum err read_json(struct reader *r, const char *name, char **refused, st
         text[TEXTS - 1] = NULL;
     }
     if (!err) {
+        r->c->loss_is_chosen = r->to.loss_is_chosen;
         char **const to[] = {&r->c->yaml, &r->c->notes, &r->c->optimizer, &r->c->training};
         for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
             *to[i] = text[i];

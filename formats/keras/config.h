@@ -22,7 +22,8 @@ struct config_weights {
 struct config {
     /* As in struct imported; the yaml lacks the metrics. */
     char *yaml, *notes, *optimizer, *training;
-    float scale; /* data.scale: 1 / the factor of a Rescaling of the input */
+    bool loss_is_chosen; /* the model was not compiled */
+    float scale;         /* data.scale: 1 / the factor of a Rescaling of the input */
     uint32_t metrics;
     enum metric_kind metric[METRICS_MAX];
     uint32_t weighted;

@@ -202,6 +202,7 @@ static const char *guess_loss(struct config_lines *to, const struct config_end *
         logits = true;
     }
     write_loss(to, word, logits);
+    to->loss_is_chosen = true;
     (void)fprintf(to->notes,
                   "the model was not compiled: model.loss is %s%s, which fits its last layer\n",
                   word, logits ? " with from_logits" : "");

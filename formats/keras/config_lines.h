@@ -16,7 +16,7 @@ struct config_lines {
     FILE *yaml, *notes, *refused;
     FILE *optimizer, *training; /* as in struct imported */
     uint32_t refusals;
-    bool trained;
+    bool trained, loss_is_chosen;
 };
 
 /* A layer of Keras. */

@@ -156,7 +156,9 @@ static enum err import_model(struct imported *m, const char *path, const struct 
 {
     char name[JOB_FILE_SHOWN];
     (void)snprintf(name, sizeof name, "%.120s (as a job)", path);
-    enum err err = imported_model(&m->model, name, c->yaml, e);
+    const char *chose =
+        c->loss_is_chosen ? "compile the model with a loss, and save it again" : NULL;
+    enum err err = imported_model(&m->model, name, c->yaml, chose, e);
     if (!err && weights >= 0)
         err = import_weights(path, weights, c, m->model, &m->w, e);
     if (err)

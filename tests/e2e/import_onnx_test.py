@@ -291,6 +291,13 @@ class ImportOnnxTest(Case):
         self.assertIn(words, got.stderr)
         self.assertFalse((self.tmp / "out").exists())
 
+    def test_a_guessed_loss_that_does_not_fit_is_not_called_the_users(self):
+        net = Net(7, [6])
+        net.gemm(6, 5, True).activation("Tanh", math.tanh)
+        (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+        self.refused("the file has no loss, and the one that import chose does not fit its last layer: model.loss: "
+                     "sparse_categorical_crossentropy with from_logits: true needs a linear last layer")
+
     def test_a_weight_that_is_not_finite_is_refused(self):
         for value in (math.nan, -math.nan, math.inf):
             net = Net(7, [6])

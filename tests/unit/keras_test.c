@@ -446,6 +446,20 @@ static bool import_compiled(struct imported *k, const char *layer, const char *c
 #define BINARY "\"loss\": \"binary_crossentropy\", "
 #define SPARSE "\"loss\": \"sparse_categorical_crossentropy\", "
 
+static void a_guessed_loss_that_does_not_fit_is_not_called_the_users(void **state)
+{
+    struct imported k;
+    char *refused;
+    (void)state;
+    assert_false(import_compiled(&k, DENSE_UNITS("3", ", \"activation\": \"gelu\""), "", &refused));
+    assert_non_null(strstr(e.text, ": the file has no loss, and the one that import chose does not "
+                                   "fit its last layer: model.loss: sparse_categorical_"));
+    assert_non_null(strstr(e.text, "; compile the model with a loss, and save it again"));
+    assert_false(import_compiled(&k, DENSE_UNITS("3", ", \"activation\": \"gelu\""),
+                                 "\"loss\": \"sparse_categorical_crossentropy\"", &refused));
+    assert_null(strstr(e.text, "import chose"));
+}
+
 /* Each option of a loss, a metric, an optimizer or compile() is mapped, or named in the notes. */
 static void what_a_model_was_compiled_with_is_taken_over_or_noted(void **state)
 {
@@ -600,6 +614,7 @@ static void an_hdf5_file_alone_is_refused_with_what_to_do(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_guessed_loss_that_does_not_fit_is_not_called_the_users),
         cmocka_unit_test(classes_have_the_names_of_keras_groups),
         cmocka_unit_test(every_layer_but_those_of_tables_has_a_class),
         cmocka_unit_test(an_exported_model_comes_back_by_import),

@@ -136,21 +136,26 @@ static double load_seconds(struct csv_bench *b, bool spilling, bool *valid)
 /* As many rows as there are, in batches of random ones. *sum: of the first column. */
 static double gather_seconds(const struct csv_bench *b, const struct dataset *d, double *sum)
 {
-    float x[BATCH * (NUMBERS + 4 * WORDS)], y[BATCH];
+    const struct leaf_form form = dataset_form(d);
+    struct leaf_buffer *buffer;
+    struct leaf leaf;
+    struct errmsg e;
+    if (leaf_buffer_new(&buffer, &form, BATCH, LEAF_VALUES, &e))
+        bench_die("%s", e.text);
     double began = clock_now_s();
     *sum = 0;
     for (uint64_t first = 0; first < b->rows; first += BATCH) {
         uint64_t rows[BATCH], key = rng_key(SEED, RNG_TEST, first, 1);
-        uint32_t there;
-        struct errmsg e;
         for (uint32_t i = 0; i < BATCH; i++)
             rows[i] = rng_u64(key, i) % b->rows;
-        if (dataset_gather(d, rows, BATCH, x, y, &there, &e))
+        if (dataset_gather(d, rows, BATCH, NULL, buffer, &leaf, &e))
             bench_die("%s", e.text);
-        for (uint32_t i = 0; i < there; i++)
-            *sum += (double)x[i * d->features];
+        for (uint32_t i = 0; i < leaf.n; i++)
+            *sum += (double)leaf.x[i * d->features];
     }
-    return clock_now_s() - began;
+    double seconds = clock_now_s() - began;
+    leaf_buffer_free(buffer);
+    return seconds;
 }
 
 static double count_seconds(const struct csv_bench *b, char *piece, bool *valid)

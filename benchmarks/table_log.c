@@ -54,7 +54,7 @@ static void order_lines(struct table_log *l)
     for (uint64_t step = 0; step < l->steps; step++) {
         uint64_t pass = rng_key(SEED, RNG_TEST, step / l->table_steps, 0);
         uint64_t first = step % l->table_steps * l->batch;
-        (void)order_leaf(&order, EPOCH, step, 0, line);
+        (void)order_leaf(&order, EPOCH * l->steps + step, 0, line);
         for (uint64_t i = 0; i < l->batch; i++)
             l->example[line[i]] = rng_permute(pass, first + i, all);
     }

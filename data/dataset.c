@@ -1,3 +1,5 @@
+/* Loading a data set: the reader of its format fills it, and it is checked against the model. Looking at its beginnings, and
+ * counting its keys. */
 #include "data/dataset.h"
 
 #include <assert.h>
@@ -6,13 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/math/kernels.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/printable.h"
-#include "common/base/rng.h"
-#include "data/augment.h"
-#include "data/leaf_room.h"
+#include "data/leaf_buffer.h"
 #include "data/readers.h"
 
 enum { COUNTED_BLOCK = 256 /* rows */ };
@@ -88,8 +87,7 @@ static uint8_t largest(const uint8_t *labels, uint64_t rows)
 
 /* ---- what the rows have in common ---- */
 
-/* The label of a row outside a table. */
-static float label_of(const struct dataset *d, uint64_t row)
+float dataset_label(const struct dataset *d, uint64_t row)
 {
     return d->y_float ? d->y_float[row] : (float)d->labels[row];
 }
@@ -163,7 +161,7 @@ static void say_seen(const struct dataset *d, const struct reading *r)
 static void see_labels(struct dataset *d)
 {
     for (uint64_t i = 0; i < d->rows && !dataset_saw_enough(&d->seen); i++)
-        dataset_see(&d->seen, label_of(d, i), 1);
+        dataset_see(&d->seen, dataset_label(d, i), 1);
 }
 
 static enum err load(struct dataset *out, const struct reading *r, struct errmsg *e)
@@ -354,16 +352,6 @@ static enum err check_label(float y, uint32_t classes, struct errmsg *e)
     return ERR_OK;
 }
 
-static void row_of(const struct dataset *d, uint64_t row, float *x)
-{
-    const struct kernels *k = kernels();
-    float s = 1.0F / d->scale;
-    if (!d->x_float)
-        k->u8_to_float(x, d->x + row * d->features, s, d->features);
-    for (uint32_t i = 0; d->x_float && i < d->features; i++)
-        x[i] = d->x_float[row * d->features + i] * s;
-}
-
 /* A bad row's label is NaN. */
 static enum err check_table(const struct dataset *d, uint32_t classes, struct errmsg *e)
 {
@@ -385,7 +373,7 @@ enum err dataset_check_classes(const struct dataset *d, uint32_t classes, struct
     if (classes && d->table.schema)
         return check_table(d, classes, e);
     for (uint64_t row = 0; row < d->rows && classes && !err; row++)
-        err = check_label(label_of(d, row), classes, e);
+        err = check_label(dataset_label(d, row), classes, e);
     return err;
 }
 
@@ -403,103 +391,9 @@ enum err dataset_name_label(const struct job *job, const struct encoding_given *
                    classes, classes - 1);
 }
 
-/* The number of consecutive rows from `i` on. */
-static uint64_t run_of(const uint64_t *rows, uint32_t i, uint32_t n)
-{
-    uint32_t end = i + 1;
-    while (end < n && rows[end] == rows[end - 1] + 1)
-        end++;
-    return end - i;
-}
-
-/* If one in eight of the rows waits for the disk, prefetch all before the first wait. If they are in the page cache,
- * prefetching would cost half as much as reading. */
-static void want_rows(const struct table *t, const uint64_t *rows, uint32_t n)
-{
-    enum { LOOK_AT_EACH = 8 };
-    uint32_t i = 0;
-    while (i < n && !table_waits(t, rows[i]))
-        i += LOOK_AT_EACH;
-    for (uint32_t k = 0; i < n && k < n; k++)
-        table_want(t, rows[k]);
-}
-
-static enum err gather_table(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
-                             float *y, float *weight, uint32_t *there, struct errmsg *e)
-{
-    const struct table_schema *s = d->table.schema;
-    uint32_t buffer[TABLE_ROW_CELLS_MAX];
-    *there = 0;
-    want_rows(&d->table, rows, n);
-    for (uint32_t i = 0; i < n;) {
-        uint64_t run = run_of(rows, i, n);
-        const uint32_t *cells;
-        enum err err = table_look(&d->table, rows[i], &run, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
-        if (err)
-            return err;
-        i += (uint32_t)run;
-        for (; run > 0; run--, cells += table_packed_cells(s, cells)) {
-            float label = table_float(cells[s->inputs]);
-            if (isnan(label))
-                continue;
-            table_features(s, cells, x + (size_t)*there * d->features);
-            if (weight)
-                weight[*there] = table_float(cells[s->inputs + 1]);
-            y[(*there)++] = label;
-        }
-    }
-    return ERR_OK;
-}
-
-bool dataset_is_weighted(const struct dataset *d)
-{
-    return d->table.schema && d->table.schema->weighted;
-}
-
-enum err dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
-                        float *y, uint32_t *there, struct errmsg *e)
-{
-    return dataset_gather_weighted(d, rows, n, x, y, NULL, there, e);
-}
-
-enum err dataset_gather_weighted(const struct dataset *d, const uint64_t *rows, uint32_t n,
-                                 float *x, float *y, float *weight, uint32_t *there,
-                                 struct errmsg *e)
-{
-    assert(!weight || dataset_is_weighted(d));
-    if (!d->x && !d->x_float)
-        return gather_table(d, rows, n, x, y, weight, there, e);
-    for (uint32_t i = 0; i < n; i++) {
-        row_of(d, rows[i], x + (size_t)i * d->features);
-        y[i] = label_of(d, rows[i]);
-    }
-    *there = n;
-    return ERR_OK;
-}
-
 bool dataset_has_keys(const struct dataset *d)
 {
     return d->table.schema && d->table.schema->lookups > 0;
-}
-
-enum err dataset_gather_keys(const struct dataset *d, const uint64_t *rows, uint32_t n,
-                             struct leaf_room *room, const struct leaf_keys **keys,
-                             struct errmsg *e)
-{
-    const struct table_schema *s = d->table.schema;
-    uint32_t buffer[TABLE_ROW_CELLS_MAX];
-    enum err err = ERR_OK;
-    leaf_room_clear(room);
-    for (uint32_t i = 0; i < n && !err;) {
-        uint64_t run = run_of(rows, i, n);
-        const uint32_t *cells;
-        err = table_look(&d->table, rows[i], &run, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
-        i += (uint32_t)run;
-        for (; run > 0 && !err; run--, cells += table_packed_cells(s, cells))
-            if (!isnan(table_float(cells[s->inputs])))
-                err = leaf_room_add(room, cells, e);
-    }
-    return err ? err : leaf_room_finish(room, keys, e);
 }
 
 /* Add the keys of a block of rows that were gathered. */
@@ -514,20 +408,20 @@ static enum err sample_block(struct key_sample *sample, const struct leaf_keys *
 }
 
 /* Count the keys of every step-th block. */
-static enum err sample_blocks(const struct dataset *d, uint64_t step, struct leaf_room *room,
+static enum err sample_blocks(const struct dataset *d, uint64_t step, struct leaf_buffer *buffer,
                               struct key_sample *sample, uint64_t *counted, struct errmsg *e)
 {
-    uint64_t row[COUNTED_BLOCK], there = d->table.rows;
-    const struct leaf_keys *keys;
+    uint64_t *row = leaf_buffer_numbers(buffer), there = d->table.rows;
+    struct leaf leaf;
     enum err err = ERR_OK;
     uint32_t block = 0;
     for (uint64_t first = 0; first < there && !err; first += step * COUNTED_BLOCK) {
         uint32_t n = there - first < COUNTED_BLOCK ? (uint32_t)(there - first) : COUNTED_BLOCK;
         for (uint32_t i = 0; i < n; i++)
             row[i] = first + i;
-        err = dataset_gather_keys(d, row, n, room, &keys, e);
+        err = dataset_gather(d, row, n, NULL, buffer, &leaf, e);
         if (!err)
-            err = sample_block(sample, keys, block++, e);
+            err = sample_block(sample, leaf.keys, block++, e);
         *counted += n;
     }
     return err;
@@ -540,34 +434,20 @@ enum err dataset_count_keys(const struct dataset *d, uint64_t rows, uint64_t loo
     static_assert((int)ROW_TABLES_MAX <= (int)KEY_GROWTH_LISTS_MAX, "each list has a place");
     assert(dataset_has_keys(d) && rows >= d->table.rows);
     uint64_t step = d->table.rows * s->lookups / lookups + 1;
-    struct leaf_room *room = NULL;
+    const struct leaf_form form = leaf_form_of_cells(s);
+    struct leaf_buffer *buffer = NULL;
     struct key_sample *sample = mem_zalloc(s->lists, sizeof *sample);
     *g = (struct key_growth){.rows = rows};
-    enum err err = sample ? leaf_room_new_repeating(&room, s, COUNTED_BLOCK, e)
-                          : err_set(e, ERR_NOMEM, "out of memory to count keys");
+    enum err err =
+        sample ? leaf_buffer_new(&buffer, &form, COUNTED_BLOCK, LEAF_LOOKUPS | LEAF_REPEATED, e)
+               : err_set(e, ERR_NOMEM, "out of memory to count keys");
     if (!err)
-        err = sample_blocks(d, step, room, sample, &g->counted, e);
+        err = sample_blocks(d, step, buffer, sample, &g->counted, e);
     if (!err)
         key_growth_finish(g, sample, s->lists);
     for (uint32_t i = 0; i < s->lists && sample; i++)
         key_sample_close(&sample[i]);
-    leaf_room_free(room);
+    leaf_buffer_free(buffer);
     mem_free(sample);
     return err;
-}
-
-enum err dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,
-                              uint64_t key, float *x, float *y, float *weight, uint32_t *there,
-                              struct errmsg *e)
-{
-    if (!augment_any(&d->augment))
-        return dataset_gather_weighted(d, rows, n, x, y, weight, there, e);
-    struct image image = {d->shape[0], d->shape[1], d->rank == 3 ? d->shape[2] : 1};
-    for (uint32_t i = 0; i < n; i++) {
-        augment_image(x + (size_t)i * d->features, d->x + rows[i] * d->features, 1.0F / d->scale,
-                      &image, &d->augment, rng_u64(key, i));
-        y[i] = label_of(d, rows[i]);
-    }
-    *there = n;
-    return ERR_OK;
 }

@@ -1,5 +1,5 @@
-/* A data set, and its rows as batches. Rows are in memory, those of a csv partly in a file (table.h). One reader per
- * format fills a dataset; order.c decides which rows make which batch; loader.c prefetches. */
+/* A data set, and its rows as a source. Rows are in memory, those of a csv partly in a file (table.h). One reader per
+ * format fills a dataset; order.c decides which rows make which batch. */
 #ifndef GRADWIRE_DATA_DATASET_H
 #define GRADWIRE_DATA_DATASET_H
 
@@ -10,10 +10,9 @@
 #include "common/base/err.h"
 #include "common/process/contents.h"
 #include "job/job.h"
-#include "common/rows/lookups.h"
-#include "data/core/order.h"
 #include "data/core/key_growth.h"
 #include "data/csv_rows.h"
+#include "data/source.h"
 #include "data/table.h"
 
 /* Facts about the good rows of a set. */
@@ -129,18 +128,26 @@ enum err dataset_look_given(struct dataset_look *look, struct job *job,
                             const struct encoding_given *given, int eval, uint32_t classes,
                             struct table_schema **schema, struct errmsg *e) MUST_CHECK;
 
-/* Gather the rows named, scaled. x: (n, features), y: (n) floats. Vectorized, with the same bits on every machine.
- * Bad rows are left out; *there is the number of the others. Errors: ERR_DISK: the file of rows fails. Thread: any;
- * waits for the disk if rows are in a file. */
-enum err dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t n, float *x,
-                        float *y, uint32_t *there, struct errmsg *e) MUST_CHECK;
-bool dataset_is_weighted(const struct dataset *d);
-/* The same with the rows' weights. weight: (n); NULL: not wanted, or the set has none. */
-enum err dataset_gather_weighted(const struct dataset *d, const uint64_t *rows, uint32_t n,
-                                 float *x, float *y, float *weight, uint32_t *there,
-                                 struct errmsg *e) MUST_CHECK;
-struct leaf_keys;
-struct leaf_room;
+/* The label of a row outside a table. */
+float dataset_label(const struct dataset *d, uint64_t row);
+
+/* Gather the rows named into a buffer of the set's form, scaled, without bad rows. Vectorized, with the same bits on every
+ * machine. augment: a key; the choices of data.augment for rows[i] are a function of it and i; NULL: as in evaluation.
+ * Errors: ERR_NOMEM; ERR_DISK: the file of rows fails. Thread: any; waits for the disk if rows are in a file. */
+enum err dataset_gather(const struct dataset *d, const uint64_t *rows, uint32_t n,
+                        const uint64_t *augment, struct leaf_buffer *buffer, struct leaf *leaf,
+                        struct errmsg *e) MUST_CHECK;
+struct leaf_form dataset_form(const struct dataset *d);
+
+/* A data set as a source. */
+struct dataset_source {
+    struct source source;
+    const struct dataset *data;
+};
+/* order: of training; NULL: it is only read in blocks. The set must outlive the source, which has nothing to be closed. */
+void dataset_source_init(struct dataset_source *s, const struct dataset *d,
+                         const struct order *order);
+
 bool dataset_has_keys(const struct dataset *d); /* its rows look up keys in tables */
 /* Estimate the number of different keys of a set that has keys. `rows`: size of the whole set, of which
  * d->table.rows are loaded. Reads about `lookups` lookups, of rows spread over the set. Errors: ERR_NOMEM; ERR_DISK;
@@ -148,49 +155,21 @@ bool dataset_has_keys(const struct dataset *d); /* its rows look up keys in tabl
 enum { DATASET_COUNTED_LOOKUPS = 1 << 27 /* takes about a second */ };
 enum err dataset_count_keys(const struct dataset *d, uint64_t rows, uint64_t lookups,
                             struct key_growth *g, struct errmsg *e) MUST_CHECK;
-/* The keys that these rows look up, without bad rows, in a room for at least n rows. *keys stays valid until the
- * room is used again. Errors: ERR_NOMEM; ERR_DISK. Thread: any; waits for the disk if rows are in a file. */
-enum err dataset_gather_keys(const struct dataset *d, const uint64_t *rows, uint32_t n,
-                             struct leaf_room *room, const struct leaf_keys **keys,
-                             struct errmsg *e) MUST_CHECK;
-/* dataset_gather_weighted for training: with d->augment, whose choices for rows[i] are a function of (key, i). */
-enum err dataset_gather_train(const struct dataset *d, const uint64_t *rows, uint32_t n,
-                              uint64_t key, float *x, float *y, float *weight, uint32_t *there,
-                              struct errmsg *e) MUST_CHECK;
+/* data.augment changes a training image each time it is drawn, as a function of 64 random bits alone. */
 
-/* ---- loader.c: prefetches microbatches on its own thread ---- */
-struct loader;
-/* Prefetches in the order of loader_want: a bounded ring of `depth` microbatches, filled by one thread (which wakes
- * only when half of the ring is empty). */
-enum err loader_new(struct loader **l, const struct dataset *d, const struct order *o,
-                    uint32_t depth, struct errmsg *e) MUST_CHECK;
-struct microbatch {
-    uint64_t id; /* batch id = epoch * order_batches + batch within the epoch */
-    uint32_t leaf;
-    uint32_t n;    /* number of rows, without bad ones */
-    float *x, *y;  /* (n, features) and (n), aligned to 64 bytes; valid until loader_release */
-    float *weight; /* (n), valid as x; NULL: the set has no weights */
-    /* the keys that it looks up in tables, valid as x; NULL: none */
-    const struct leaf_keys *keys;
+struct image {
+    uint32_t rows, cols, channels; /* channels last */
 };
-/* Get the microbatch (id, leaf); the caller releases it (loader_release). If it was not prefetched, the caller's thread
- * gathers it, so a wrong guess costs time and has no other effect. Errors: ERR_NOMEM; ERR_DISK (dataset_gather);
- * ERR_STATE: callers hold JOB_MICROBATCHES_MAX microbatches that were not prefetched. Thread: compute threads,
- * concurrently; waits at most while this very microbatch is being filled. */
-enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct microbatch *out,
-                    struct errmsg *e) MUST_CHECK;
-void loader_release(struct loader *l, struct microbatch *m);
-/* Predict the next requests: leaves [first, first + count) of ids id, id + 1, ... up to end_id. Replaces the earlier
- * prediction. Never blocks for long. */
-void loader_want(struct loader *l, uint64_t id, uint64_t end_id, uint32_t first_leaf,
-                 uint32_t leaves);
-/* Counts of microbatches so far: filled: prefetched by the thread; prefetched: returned from the ring; gathered: by
- * callers. Thread: any. */
-struct loader_stats {
-    uint64_t filled, prefetched, gathered;
-};
-struct loader_stats loader_stats(struct loader *l);
-/* Every microbatch must be released, and no other thread may be in a call. */
-void loader_free(struct loader *l);
+
+static inline bool augment_any(const struct job_augment *a)
+{
+    return a->flip || a->crop || a->shift;
+}
+
+/* out: (rows, cols, channels) = the image * s: first moved by up to a->shift pixels each way (the border is
+ * repeated), then mirrored if a->flip and one bit say so, then cut by a window that is up to a->crop pixels off,
+ * with zeros outside the image. Sides are at most JOB_AUGMENT_SIDE_MAX. Thread: any. */
+void augment_image(float *out, const uint8_t *in, float s, const struct image *image,
+                   const struct job_augment *a, uint64_t bits);
 
 #endif

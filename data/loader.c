@@ -1,14 +1,5 @@
-/* Prefetch of microbatches on one thread.
- *
- * Happy path: loader_want predicts the next ones; the thread gathers them, slot by slot, until the ring is full or
- * the predicted range ends, and sleeps. loader_get lends out the slot with the requested microbatch; loader_release
- * takes it back, and wakes the thread once half of the ring is empty.
- *
- * Failure modes: the wanted microbatch is being filled: the caller waits for it. It is not in the ring: the caller
- * gathers it in a spare slot, and the thread skips it. A wrong guess: slots that are no longer wanted, or of batches
- * that were passed, are emptied. All spares are lent: ERR_STATE (a bug: a compute thread holds one microbatch or
- * two). Rows cannot be read: the caller that requests them gets the error. */
-#include "data/dataset.h"
+/* Reading blocks of a source, and the loader, which prefetches its leaves on one thread. */
+#include "data/source.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -16,8 +7,14 @@
 
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
-#include "common/base/rng.h"
-#include "data/leaf_room.h"
+
+enum err source_block(struct source *s, uint64_t first, uint32_t n, struct leaf_buffer *buffer,
+                      struct leaf *out, struct errmsg *e)
+{
+    assert(first <= s->rows);
+    uint64_t left = s->rows - first;
+    return s->type->block(s, first, left < n ? (uint32_t)left : n, buffer, out, e);
+}
 
 enum { LOADER_SPARES_MAX = JOB_MICROBATCHES_MAX };
 
@@ -26,10 +23,10 @@ enum slot_state { SLOT_EMPTY, SLOT_FILLING, SLOT_READY, SLOT_LENT };
 
 struct slot {
     enum slot_state state;
-    struct microbatch m;
-    uint64_t *rows;         /* (microbatch) */
-    struct leaf_room *room; /* for keys; NULL: the set has none */
-    enum err err;           /* of the gathering; the caller that requests the microbatch gets it */
+    struct leaf m;
+    struct leaf_buffer *buffer;
+    const float *y; /* of each leaf in this buffer, so it names the slot */
+    enum err err;   /* of the filling; the caller that requests the microbatch gets it */
     struct errmsg e;
 };
 
@@ -40,8 +37,7 @@ struct taken {
 };
 
 struct loader {
-    const struct dataset *data;
-    struct order order;
+    struct source *source;
     uint32_t depth, spares;
     struct slot *slot; /* the ring: (depth), followed by the spares: (LOADER_SPARES_MAX) */
     pthread_t thread;
@@ -58,41 +54,19 @@ struct loader {
 };
 
 /* ---- slots ---- */
-static int slot_init(struct slot *s, const struct loader *l)
+static enum err slot_init(struct slot *s, const struct loader *l)
 {
-    size_t rows = l->order.batch_size / l->order.microbatches + 1;
-    s->rows = mem_zalloc(rows, sizeof *s->rows);
-    /* a set with keys only has none */
-    size_t features = l->data->features ? l->data->features : 1;
-    s->m.x = rows <= SIZE_MAX / features ? mem_floats(rows * features) : NULL;
-    s->m.y = mem_floats(rows);
-    bool weighted = dataset_is_weighted(l->data);
-    s->m.weight = weighted ? mem_floats(rows) : NULL;
-    bool keyed = dataset_has_keys(l->data);
-    if (keyed && leaf_room_new(&s->room, l->data->table.schema, (uint32_t)rows, NULL))
-        return 0;
-    return s->rows && s->m.x && s->m.y && (s->m.weight || !weighted);
-}
-
-static void slot_close(struct slot *s)
-{
-    leaf_room_free(s->room);
-    mem_free(s->rows);
-    mem_free(s->m.x);
-    mem_free(s->m.y);
-    mem_free(s->m.weight);
-    *s = (struct slot){0};
+    enum err err = leaf_buffer_new(&s->buffer, &l->source->form,
+                                   order_leaf_rows_max(&l->source->order), LEAF_ALL, NULL);
+    if (!err)
+        err = leaf_buffer_finish(s->buffer, &s->m, NULL);
+    s->y = s->m.y;
+    return err;
 }
 
 static void slot_fill(struct slot *s, const struct loader *l)
 {
-    uint64_t batches = order_batches(&l->order);
-    uint32_t rows = order_leaf(&l->order, s->m.id / batches, s->m.id % batches, s->m.leaf, s->rows);
-    s->err = dataset_gather_train(l->data, s->rows, rows,
-                                  rng_key(l->order.seed, RNG_AUGMENT, s->m.id, s->m.leaf), s->m.x,
-                                  s->m.y, s->m.weight, &s->m.n, &s->e);
-    if (s->room && !s->err)
-        s->err = dataset_gather_keys(l->data, s->rows, rows, s->room, &s->m.keys, &s->e);
+    s->err = l->source->type->leaf(l->source, s->m.id, s->m.leaf, s->buffer, &s->m, &s->e);
 }
 
 /* The slot that has (id, leaf), or will have it; NULL: none. The caller holds the lock. */
@@ -172,7 +146,7 @@ static void pass_by(struct loader *l, uint64_t id)
 /* ---- the thread ---- */
 
 /* Wanted soon: a slot for a much later one would be missing for the next one. */
-static int is_wanted(const struct loader *l, const struct microbatch *m)
+static int is_wanted(const struct loader *l, const struct leaf *m)
 {
     return m->id < l->end_id && m->id + 1 >= l->base_id && m->id <= l->base_id + l->depth &&
            m->leaf >= l->first_leaf && m->leaf - l->first_leaf < l->leaves;
@@ -252,7 +226,7 @@ static int start(struct loader *l)
 static void close_slots(struct loader *l)
 {
     for (uint32_t i = 0; i < l->depth + l->spares; i++)
-        slot_close(&l->slot[i]);
+        leaf_buffer_free(l->slot[i].buffer);
     mem_free(l->slot);
 }
 
@@ -268,19 +242,19 @@ static int init_slots(struct loader *l)
     l->slot = mem_zalloc((size_t)l->depth + LOADER_SPARES_MAX, sizeof *l->slot);
     int ok = l->slot != NULL;
     for (uint32_t i = 0; i < l->depth && ok; i++)
-        ok = slot_init(&l->slot[i], l);
+        ok = slot_init(&l->slot[i], l) == ERR_OK;
     return ok;
 }
 
-enum err loader_new(struct loader **out, const struct dataset *d, const struct order *o,
-                    uint32_t depth, struct errmsg *e)
+enum err loader_new(struct loader **out, struct source *source, uint32_t depth, struct errmsg *e)
 {
+    const struct order *o = &source->order;
     assert(depth > 0 && o->microbatches > 0 && o->microbatches <= JOB_MICROBATCHES_MAX);
+    (void)o;
     struct loader *l = mem_zalloc(1, sizeof *l);
     if (!l)
         return err_memory_of(e, "loader");
-    l->data = d;
-    l->order = *o;
+    l->source = source;
     l->depth = depth;
     l->taken[0].id = l->taken[1].id = UINT64_MAX;
     if (!init_slots(l))
@@ -331,11 +305,9 @@ static struct slot *borrow_spare(struct loader *l, enum err *err)
     if (*err == ERR_STATE)
         return NULL;
     struct slot *s = &spare[l->spares];
-    assert(!s->m.x && s->state == SLOT_EMPTY); /* the first one without memory */
-    if (!slot_init(s, l)) {
-        slot_close(s);
+    assert(!s->buffer && s->state == SLOT_EMPTY); /* the first one without memory */
+    if (slot_init(s, l))
         return NULL;
-    }
     l->spares++;
     s->state = SLOT_LENT;
     return s;
@@ -352,10 +324,10 @@ static struct slot *borrow_prefetched(struct loader *l, uint64_t id, uint32_t le
     return s;
 }
 
-enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct microbatch *out,
+enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct leaf *out,
                     struct errmsg *e)
 {
-    assert(leaf < l->order.microbatches);
+    assert(leaf < l->source->order.microbatches);
     enum err err = ERR_OK;
     pthread_mutex_lock(&l->lock);
     struct slot *s = borrow_prefetched(l, id, leaf);
@@ -378,7 +350,7 @@ enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct microba
         s->m.leaf = leaf;
         slot_fill(s, l);
     }
-    struct microbatch m = s->m;
+    struct leaf m = s->m;
     if (s->err) {
         err = err_set(e, s->err, "%s", s->e.text);
         loader_release(l, &m);
@@ -388,18 +360,17 @@ enum err loader_get(struct loader *l, uint64_t id, uint32_t leaf, struct microba
     return ERR_OK;
 }
 
-void loader_release(struct loader *l, struct microbatch *m)
+void loader_release(struct loader *l, struct leaf *m)
 {
     pthread_mutex_lock(&l->lock);
     struct slot *s = l->slot;
-    while (s->m.x !=
-           m->x) /* every slot has memory of its own; a microbatch from elsewhere is a bug */
+    while (s->y != m->y) /* a microbatch from elsewhere is a bug */
         s++;
     assert(s->state == SLOT_LENT && s->m.id == m->id && s->m.leaf == m->leaf);
     s->state = SLOT_EMPTY;
     wake_if_half_empty(l);
     pthread_mutex_unlock(&l->lock);
-    *m = (struct microbatch){0};
+    *m = (struct leaf){0};
 }
 
 struct loader_stats loader_stats(struct loader *l)
@@ -413,7 +384,10 @@ struct loader_stats loader_stats(struct loader *l)
 void loader_want(struct loader *l, uint64_t id, uint64_t end_id, uint32_t first_leaf,
                  uint32_t leaves)
 {
-    assert(first_leaf + leaves <= l->order.microbatches);
+    const struct source_type *type = l->source->type;
+    assert(first_leaf + leaves <= l->source->order.microbatches);
+    if (type->want)
+        type->want(l->source, id, end_id, first_leaf, leaves);
     pthread_mutex_lock(&l->lock);
     l->base_id = l->next_id = id;
     l->end_id = leaves ? end_id : id;

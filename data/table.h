@@ -48,10 +48,11 @@ enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows,
  * of rows returned, at least 1. Errors: ERR_DISK: they cannot be read, or are not what was written. Thread: any. */
 enum err table_look(const struct table *t, uint64_t row, uint64_t *n, uint32_t *buffer, size_t room,
                     const uint32_t **cells, struct errmsg *e) MUST_CHECK;
-/* True if a read of the row would wait for the disk. Thread: any; does not wait. */
-bool table_waits(const struct table *t, uint64_t row);
-/* The row will be needed soon. Thread: any; does not wait. */
-void table_want(const struct table *t, uint64_t row);
+/* Visit the rows named, in this order. If some wait for the disk, all are prefetched first. Errors: ERR_DISK; the visitor's.
+ * Thread: any. */
+typedef enum err table_visitor(void *ctx, const uint32_t *cells, struct errmsg *e);
+enum err table_visit(const struct table *t, const uint64_t *rows, uint32_t n, table_visitor *visit,
+                     void *ctx, struct errmsg *e) MUST_CHECK;
 
 /* All rows of the training part are added: learn shifts, divisors, fills and widths from them. The order of sums
  * does not depend on the pool. Errors: ERR_NOMEM; ERR_INPUT: too many features; ERR_DISK. */

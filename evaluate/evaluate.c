@@ -12,19 +12,18 @@
 #include "common/base/mem.h"
 #include "common/math/pool.h"
 #include "common/rows/row_values.h"
-#include "data/dataset.h"
-#include "data/leaf_room.h"
+#include "data/source.h"
 #include "evaluate/ranking.h"
 #include "model/metric.h"
 #include "model/model.h"
 
-enum { ROWS = 250 };
+enum { ROWS = 250 /* of a block */ };
 
 /* ---- the rows of tables that blocks look up ---- */
 
 /* All compute threads collect the keys; the rows are read for a window of blocks, and each thread copies those of its block. */
 
-enum { WINDOW_BLOCKS = 32, BLOCK_ROWS_MAX = 256 };
+enum { WINDOW_BLOCKS = 32 };
 
 /* The rows of one thread's block. */
 struct row_lane {
@@ -34,13 +33,11 @@ struct row_lane {
 
 struct eval_rows {
     const struct row_layout *layout;
-    const struct dataset *data;
+    struct source *source;
     struct pool *pool;
-    uint32_t block_rows;
     struct row_lane *lane; /* (threads) */
-    struct leaf_room *gathered[WINDOW_BLOCKS];
-    const struct leaf_keys
-        *keys[WINDOW_BLOCKS]; /* for blocks [first, end), at most WINDOW_BLOCKS of them */
+    struct leaf_buffer *gathered[WINDOW_BLOCKS];
+    struct leaf keys[WINDOW_BLOCKS]; /* for blocks [first, end), at most WINDOW_BLOCKS of them */
     uint64_t first, end;
     bool kept; /* `keys` has those of the whole window */
     struct row_values rows, joined;
@@ -59,7 +56,7 @@ static enum err eval_rows_make(struct eval_rows *r, struct errmsg *e)
     for (uint32_t i = 0; i < pool_threads(r->pool); i++)
         row_values_init(&r->lane[i].own, r->layout);
     for (uint32_t i = 0; i < WINDOW_BLOCKS && !err; i++)
-        err = leaf_room_new(&r->gathered[i], r->data->table.schema, r->block_rows, e);
+        err = leaf_buffer_new(&r->gathered[i], &r->source->form, ROWS, LEAF_LOOKUPS, e);
     return err;
 }
 
@@ -70,26 +67,24 @@ static void eval_rows_free(struct eval_rows *r)
     for (uint32_t i = 0; r->lane && i < pool_threads(r->pool); i++)
         row_values_close(&r->lane[i].own);
     for (uint32_t i = 0; i < WINDOW_BLOCKS; i++)
-        leaf_room_free(r->gathered[i]);
+        leaf_buffer_free(r->gathered[i]);
     row_values_close(&r->rows);
     row_values_close(&r->joined);
     mem_free(r->lane);
     mem_free(r);
 }
 
-/* Blocks of `rows` rows of the set. All arguments must outlive it. Errors: ERR_NOMEM. */
+/* All arguments must outlive it. Errors: ERR_NOMEM. */
 static enum err eval_rows_new(struct eval_rows **out, const struct row_layout *layout,
-                              const struct dataset *data, struct pool *pool, uint32_t rows,
-                              struct errmsg *e)
+                              struct source *source, struct pool *pool, struct errmsg *e)
 {
-    assert(rows <= BLOCK_ROWS_MAX && pool_threads(pool) >= 1);
+    assert(pool_threads(pool) >= 1);
     struct eval_rows *r = mem_zalloc(1, sizeof *r);
     if (!r)
         return err_memory_for(e, "evaluation");
     r->layout = layout;
-    r->data = data;
+    r->source = source;
     r->pool = pool;
-    r->block_rows = rows;
     row_values_init(&r->rows, layout);
     row_values_init(&r->joined, layout);
     enum err err = eval_rows_make(r, e);
@@ -101,16 +96,10 @@ static enum err eval_rows_new(struct eval_rows **out, const struct row_layout *l
     return ERR_OK;
 }
 
-static enum err eval_rows_gather(const struct eval_rows *r, uint64_t block, struct leaf_room *to,
-                                 const struct leaf_keys **keys, struct errmsg *e)
+static enum err gather_block(struct source *s, uint64_t block, struct leaf_buffer *to,
+                             struct leaf *leaf, struct errmsg *e)
 {
-    uint64_t first = block * r->block_rows, rows[BLOCK_ROWS_MAX];
-    uint32_t n = 0;
-    while (n < r->block_rows && first + n < r->data->rows) {
-        rows[n] = first + n;
-        n++;
-    }
-    return dataset_gather_keys(r->data, rows, n, to, keys, e);
+    return source_block(s, block * ROWS, ROWS, to, leaf, e);
 }
 
 static void gather_keys_of_blocks(void *ctx, uint32_t thread)
@@ -120,8 +109,8 @@ static void gather_keys_of_blocks(void *ctx, uint32_t thread)
     (void)thread;
     while ((block = atomic_fetch_add(&r->next, 1)) < r->end) {
         struct errmsg e;
-        enum err err = eval_rows_gather(r, block, r->gathered[block - r->first],
-                                        &r->keys[block - r->first], &e);
+        enum err err = gather_block(r->source, block, r->gathered[block - r->first],
+                                    &r->keys[block - r->first], &e);
         if (err && !atomic_exchange(&r->failed, true)) {
             r->err = err;
             r->e = e;
@@ -146,7 +135,7 @@ static enum err eval_rows_add_keys(struct eval_rows *r, uint64_t first, uint64_t
     for (uint32_t i = 0; i < r->layout->lists; i++)
         list[i] = (struct key_list){r->rows.list[i].keys, r->rows.list[i].mixed};
     for (uint64_t i = 0; i < end - first; i++)
-        leaf[i + 1] = r->keys[i];
+        leaf[i + 1] = r->keys[i].keys;
     enum err err = row_values_want(&r->joined, leaf, (uint32_t)(end - first) + 1, e);
     if (err)
         return err;
@@ -195,11 +184,11 @@ static enum err eval_rows_set(struct eval_rows *r, uint32_t thread, uint64_t blo
                               struct examples *x, struct errmsg *e)
 {
     struct row_lane *l = &r->lane[thread];
+    struct leaf again;
     enum err err = ERR_OK;
-    if (r->kept)
-        x->keys = r->keys[block - r->first];
-    else
-        err = eval_rows_gather(r, block, r->gathered[thread], &x->keys, e);
+    if (!r->kept)
+        err = gather_block(r->source, block, r->gathered[thread], &again, e);
+    x->keys = r->kept ? r->keys[block - r->first].keys : again.keys;
     x->rows = &l->rows;
     return err ? err : eval_rows_copy(r, l, x->keys, e);
 }
@@ -209,13 +198,14 @@ static enum err eval_rows_set(struct eval_rows *r, uint32_t thread, uint64_t blo
 /* One thread's memory. */
 struct lane {
     struct model_run *run;
-    float *x, *y, *weight; /* weight: NULL: the set has none */
+    struct leaf_buffer *buffer; /* of values */
+    struct leaf leaf;           /* the block that it evaluates */
 };
 
 struct evaluator {
     const struct job *job;
     const struct model *model;
-    const struct dataset *data;
+    struct source *source;
     struct pool *pool;
     struct lane *lane; /* (threads) */
     const float *w;
@@ -233,15 +223,12 @@ struct evaluator {
 
 static enum err make_lanes(struct evaluator *v, uint32_t threads, struct errmsg *e)
 {
-    bool weighted = dataset_is_weighted(v->data);
     enum err err = v->lane && v->sums ? ERR_OK : ERR_NOMEM;
     for (uint32_t i = 0; !err && i < threads; i++) {
         struct lane *l = &v->lane[i];
-        l->x = mem_floats((size_t)ROWS * v->data->features);
-        l->y = mem_floats(ROWS);
-        l->weight = weighted ? mem_floats(ROWS) : NULL;
-        err = l->x && l->y && (l->weight || !weighted) ? model_run_new(&l->run, v->model, ROWS, e)
-                                                       : ERR_NOMEM;
+        err = leaf_buffer_new(&l->buffer, &v->source->form, ROWS, LEAF_VALUES, e);
+        if (!err)
+            err = model_run_new(&l->run, v->model, ROWS, e);
     }
     return err ? err_set(e, err, "no memory for evaluation") : ERR_OK;
 }
@@ -251,15 +238,15 @@ static enum err evaluator_make(struct evaluator *v, uint32_t threads, struct err
     const struct row_layout *rows = model_layout(v->model)->rows;
     enum err err = make_lanes(v, threads, e);
     if (!err && rows)
-        err = eval_rows_new(&v->rows, rows, v->data, v->pool, ROWS, e);
+        err = eval_rows_new(&v->rows, rows, v->source, v->pool, e);
     if (err || !metric_is_needed(v->job, METRIC_SCORES))
         return err;
-    return ranking_new(&v->ranking, v->data->rows, threads, v->data->table.spill,
-                       RANKING_ROOM_BYTES, e);
+    return ranking_new(&v->ranking, v->source->rows, threads, v->source->spill, RANKING_ROOM_BYTES,
+                       e);
 }
 
 enum err evaluator_new(struct evaluator **out, const struct job *job, const struct model *model,
-                       const struct dataset *data, struct pool *pool, struct errmsg *e)
+                       struct source *source, struct pool *pool, struct errmsg *e)
 {
     struct evaluator *v = mem_zalloc(1, sizeof *v);
     uint32_t threads = pool_threads(pool);
@@ -267,9 +254,9 @@ enum err evaluator_new(struct evaluator **out, const struct job *job, const stru
         return err_memory_for(e, "evaluation");
     v->job = job;
     v->model = model;
-    v->data = data;
+    v->source = source;
     v->pool = pool;
-    v->blocks = (data->rows + ROWS - 1) / ROWS;
+    v->blocks = (source->rows + ROWS - 1) / ROWS;
     v->lane = mem_zalloc(threads, sizeof *v->lane);
     v->sums = mem_zalloc(v->blocks, sizeof *v->sums);
     enum err err = evaluator_make(v, threads, e);
@@ -287,9 +274,7 @@ void evaluator_free(struct evaluator *v)
         return;
     for (uint32_t i = 0; v->lane && i < pool_threads(v->pool); i++) {
         model_run_free(v->lane[i].run);
-        mem_free(v->lane[i].x);
-        mem_free(v->lane[i].y);
-        mem_free(v->lane[i].weight);
+        leaf_buffer_free(v->lane[i].buffer);
     }
     mem_free(v->lane);
     mem_free(v->sums);
@@ -298,48 +283,35 @@ void evaluator_free(struct evaluator *v)
     mem_free(v);
 }
 
-/* Gather the good rows of a block into the lane; *n is their number. */
-static enum err gather_block(const struct evaluator *v, const struct lane *l, uint64_t block,
-                             uint32_t *n, struct errmsg *e)
+/* Add the scores of the lane's last pass, over its leaf. */
+static enum err rank_block(struct evaluator *v, uint32_t thread, struct errmsg *e)
 {
-    uint64_t first = block * ROWS, rows[ROWS];
-    uint32_t wanted = 0;
-    while (wanted < ROWS && first + wanted < v->data->rows) {
-        rows[wanted] = first + wanted;
-        wanted++;
-    }
-    return dataset_gather_weighted(v->data, rows, wanted, l->x, l->y, l->weight, n, e);
-}
-
-/* Add the scores of the lane's last pass, over n rows. */
-static enum err rank_block(struct evaluator *v, uint32_t thread, uint32_t n, struct errmsg *e)
-{
-    const struct lane *l = &v->lane[thread];
-    const float *z = model_run_outputs(l->run);
+    const struct leaf *l = &v->lane[thread].leaf;
+    const float *z = model_run_outputs(v->lane[thread].run);
     struct scored scored[ROWS];
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < l->n; i++)
         scored[i] = (struct scored){z[i], l->weight ? l->weight[i] : 1.0f, l->y[i] > 0.5f};
-    return ranking_add(v->ranking, thread, scored, n, e);
+    return ranking_add(v->ranking, thread, scored, l->n, e);
 }
 
 static enum err evaluate_block(struct evaluator *v, uint32_t thread, uint64_t block,
                                struct errmsg *e)
 {
-    const struct lane *l = &v->lane[thread];
-    uint32_t n;
-    enum err err = gather_block(v, l, block, &n, e);
+    struct lane *l = &v->lane[thread];
+    struct leaf *leaf = &l->leaf;
+    enum err err = gather_block(v->source, block, l->buffer, leaf, e);
     if (err)
         return err;
     v->sums[block] = (struct sums){0};
-    if (n == 0)
+    if (leaf->n == 0)
         return ERR_OK;
-    struct examples x = {.n = n, .x = l->x, .y = l->y, .weight = l->weight};
+    struct examples x = {.n = leaf->n, .x = leaf->x, .y = leaf->y, .weight = leaf->weight};
     if (v->rows)
         err = eval_rows_set(v->rows, thread, block, &x, e);
     if (err)
         return err;
     model_eval(l->run, v->w, &x, &v->sums[block]);
-    return v->ranking ? rank_block(v, thread, n, e) : ERR_OK;
+    return v->ranking ? rank_block(v, thread, e) : ERR_OK;
 }
 
 static void evaluate_blocks(void *ctx, uint32_t thread)

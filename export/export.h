@@ -86,7 +86,8 @@ struct model_manifest_evaluator {
 struct model_manifest {
     const struct job *job; /* input shape and features are known (dataset_tell) */
     const struct model *model;
-    const struct dataset *data, *eval;                /* eval NULL: this process has no eval data */
+    const struct dataset *data;
+    const struct source *eval;                        /* NULL: this process has no eval data */
     const struct model_manifest_evaluator *evaluator; /* then: of its data; NULL: there is none */
     uint64_t step, epoch;                             /* of the weights; epoch 0: not known */
     const struct evaluation *trained, *evaluated;     /* of that epoch; NULL: not known */

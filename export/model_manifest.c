@@ -258,8 +258,8 @@ static void put_eval(const struct model_manifest *m, json_t *all, bool *ok)
 {
     json_t *rows = json_null(), *fingerprint = json_null();
     if (m->eval) {
-        rows = json_count(m->eval->rows - m->eval->bad_rows);
-        fingerprint = hex(m->eval->contents.fingerprint, sizeof m->eval->contents.fingerprint);
+        rows = json_count(m->eval->rows - m->eval->absent);
+        fingerprint = hex(m->eval->contents->fingerprint, sizeof m->eval->contents->fingerprint);
     } else if (m->evaluator) {
         rows = json_count(m->evaluator->rows);
         fingerprint = json_string(m->evaluator->fingerprint);

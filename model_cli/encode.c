@@ -16,11 +16,12 @@
 #include "model_cli/command.h"
 #include "model_cli/trained.h"
 #include "model/blas.h"
+#include "data/dataset.h"
 
 enum { LAYER_NAME_MAX = 128 /* in a .keras file, where it can have a number more */ };
 
 /* The part of a row that an array has. */
-enum source {
+enum encoded_source {
     SOURCE_FEATURES,
     SOURCE_NUMBER,  /* raw */
     SOURCE_WORD,    /* raw */
@@ -31,7 +32,7 @@ enum source {
 
 /* of: NUMBER: index of the cell; WORD: of the kept text; KEYS, WEIGHTS: of the schema's key; VECTORS: of the lookup layer. */
 struct encoded {
-    enum source source;
+    enum encoded_source source;
     uint32_t of, width; /* width: elements of a row */
 };
 
@@ -308,16 +309,16 @@ static void add_floats(struct worker *w, uint32_t array, const float *from, uint
 static enum err add_encoded(const struct encode *x, struct worker *w, uint32_t rows,
                             struct errmsg *e)
 {
-    const struct leaf_keys *keys = NULL;
-    enum err err = lane_rows(w->lane) ? lane_keys(w->lane, &keys, e) : ERR_OK;
+    const struct leaf *leaf;
+    enum err err = lane_finish(w->lane, &leaf, e);
     for (uint32_t i = 0; i < x->arrays && !err; i++) {
         const struct encoded *of = &x->encoded[i];
         if (of->source == SOURCE_FEATURES)
-            add_floats(w, i, lane_features(w->lane), of->width, rows);
+            add_floats(w, i, leaf->x, of->width, rows);
         if (of->source != SOURCE_VECTORS)
             continue;
-        if (lane_rows(w->lane))
-            lane_lookup(w->lane, keys, of->of, w->floats);
+        if (leaf->n)
+            lane_lookup(w->lane, of->of, w->floats);
         add_floats(w, i, w->floats, of->width, rows);
     }
     return err;
@@ -382,15 +383,18 @@ static enum err encode_csv(struct encode *x, struct errmsg *e)
 static enum err encode_rows(struct encode *x, struct errmsg *e)
 {
     struct dataset d = {.rows = 0};
+    struct dataset_source source;
     struct worker *w = &x->worker[0];
+    const struct leaf *leaf;
     enum err err = dataset_load_unlabeled(&d, &x->model.folder.job, e);
+    dataset_source_init(&source, &d, NULL);
     d.scale = 1; /* the division by data.scale is in the exported model */
     for (uint64_t at = 0; at < d.rows && !err; at += LANE_ROWS) {
         uint32_t n = d.rows - at < LANE_ROWS ? (uint32_t)(d.rows - at) : LANE_ROWS;
         clear_texts(x, w);
-        err = lane_gather(w->lane, &d, at, n, e);
+        err = lane_gather(w->lane, &source.source, at, n, &leaf, e);
         if (!err)
-            text_add(&w->text[0], lane_features(w->lane), (size_t)n * d.features * sizeof(float));
+            text_add(&w->text[0], leaf->x, (size_t)n * d.features * sizeof(float));
         if (!err)
             err = put_piece(x, 0, e);
     }

@@ -24,6 +24,7 @@
 struct evaluate {
     struct trained model;
     struct dataset data;
+    struct dataset_source source;
     struct sums result;
     double seconds; /* of the evaluation, without reading the data */
 };
@@ -39,6 +40,7 @@ static enum err load(struct evaluate *v, struct errmsg *e)
     if (!err)
         err = dataset_load_eval(&v->data, &f->job, &train, model_classes(f->model), e);
     spill_unref(train.table.spill);
+    dataset_source_init(&v->source, &v->data, NULL);
     return err;
 }
 
@@ -51,7 +53,8 @@ static enum err run(struct evaluate *v, struct pool *pool, struct errmsg *e)
     struct cut_rows cut = {t->checkpoints, &t->cut, t->folder.job.training.seed};
     const struct row_reader rows =
         t->has_cut ? (struct row_reader){cut_rows_read, &cut, true} : folder_rows(&t->folder);
-    enum err err = evaluator_new(&evaluator, &t->folder.job, t->folder.model, &v->data, pool, e);
+    enum err err =
+        evaluator_new(&evaluator, &t->folder.job, t->folder.model, &v->source.source, pool, e);
     if (err)
         return err;
     double began_s = clock_now_s();

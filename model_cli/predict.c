@@ -114,6 +114,7 @@ static enum err add_block(const struct predict *p, struct worker *w, uint32_t **
 {
     const struct table_schema *s = p->model.folder.schema;
     bool bad[LANE_ROWS];
+    const struct leaf *leaf;
     const float *z;
     enum err err = ERR_OK;
     lane_clear(w->lane);
@@ -121,6 +122,8 @@ static enum err add_block(const struct predict *p, struct worker *w, uint32_t **
         bad[i] = isnan(table_float((*cells)[s->inputs])) != 0;
         err = bad[i] ? ERR_OK : lane_add(w->lane, *cells, e);
     }
+    if (!err)
+        err = lane_finish(w->lane, &leaf, e);
     if (!err)
         err = lane_score(w->lane, &z, e);
     for (uint32_t i = 0; i < n && !err; i++) {
@@ -161,7 +164,7 @@ static enum err predict_csv(struct predict *p, struct errmsg *e)
 
 struct rounds {
     struct predict *predict;
-    struct dataset data;
+    struct source *source;
     atomic_ullong next; /* block */
     pthread_mutex_t lock;
     pthread_cond_t turn;
@@ -175,13 +178,14 @@ static enum err score_rows(struct rounds *r, struct worker *w, uint64_t block, s
 {
     const struct score_columns *columns = &r->predict->columns;
     uint64_t at = block * BLOCK_ROWS, end = at + BLOCK_ROWS;
+    const struct leaf *leaf;
     const float *z;
     enum err err = ERR_OK;
-    end = end < r->data.rows ? end : r->data.rows;
+    end = end < r->source->rows ? end : r->source->rows;
     text_clear(&w->text);
     for (; at < end && !err; at += LANE_ROWS) {
         uint32_t n = end - at < LANE_ROWS ? (uint32_t)(end - at) : LANE_ROWS;
-        err = lane_gather(w->lane, &r->data, at, n, e);
+        err = lane_gather(w->lane, r->source, at, n, &leaf, e);
         if (!err)
             err = lane_score(w->lane, &z, e);
         for (uint32_t i = 0; i < n && !err; i++)
@@ -214,16 +218,20 @@ static void work_on_rows(void *ctx, uint32_t thread)
     struct worker *w = &r->predict->worker[thread];
     struct errmsg e;
     uint64_t block;
-    while ((block = atomic_fetch_add(&r->next, 1)) < (r->data.rows + BLOCK_ROWS - 1) / BLOCK_ROWS)
+    while ((block = atomic_fetch_add(&r->next, 1)) <
+           (r->source->rows + BLOCK_ROWS - 1) / BLOCK_ROWS)
         write_in_turn(r, w, block, score_rows(r, w, block, &e), &e);
 }
 
 static enum err predict_rows(struct predict *p, struct errmsg *e)
 {
-    struct rounds r = {.predict = p};
+    struct dataset data = {.rows = 0};
+    struct dataset_source source;
+    struct rounds r = {.predict = p, .source = &source.source};
     struct pool *pool = NULL;
     const struct job *job = &p->model.folder.job;
-    enum err err = dataset_load_unlabeled(&r.data, job, e);
+    enum err err = dataset_load_unlabeled(&data, job, e);
+    dataset_source_init(&source, &data, NULL);
     if (!err)
         err = pool_new(&pool, job->worker.threads, e);
     if (!err) {
@@ -232,11 +240,11 @@ static enum err predict_rows(struct predict *p, struct errmsg *e)
         pool_run(pool, work_on_rows, &r);
         pthread_cond_destroy(&r.turn);
         pthread_mutex_destroy(&r.lock);
-        p->read.rows = r.data.rows;
+        p->read.rows = data.rows;
         err = r.err ? err_set(e, r.err, "%s", r.e.text) : ERR_OK;
     }
     pool_free(pool);
-    dataset_close(&r.data);
+    dataset_close(&data);
     return err;
 }
 

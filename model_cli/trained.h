@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "common/checkpoint/checkpoint.h"
-#include "data/dataset.h"
+#include "data/source.h"
 #include "predict/folder.h"
 
 struct trained {
@@ -53,18 +53,16 @@ void lane_free(struct lane *l); /* NULL: nothing to do */
 void lane_clear(struct lane *l);
 /* Add a row, given its cells as a piece of csv has them: they are scaled now. At most LANE_ROWS. Errors: ERR_NOMEM. */
 enum err lane_add(struct lane *l, uint32_t *cells, struct errmsg *e) MUST_CHECK;
-/* Take n rows of a set without columns, from `first` on, in place of the present ones. Errors: as dataset_gather. */
-enum err lane_gather(struct lane *l, const struct dataset *d, uint64_t first, uint32_t n,
-                     struct errmsg *e) MUST_CHECK;
+uint32_t lane_rows(const struct lane *l); /* that were added */
+/* All rows are added: *leaf has them, encoded and scaled, and their keys, until the lane is cleared. Errors: ERR_NOMEM. */
+enum err lane_finish(struct lane *l, const struct leaf **leaf, struct errmsg *e) MUST_CHECK;
+/* Take n rows of a source, from `first` on, in place of the present ones, and finish. Errors: as source_block. */
+enum err lane_gather(struct lane *l, struct source *source, uint64_t first, uint32_t n,
+                     const struct leaf **leaf, struct errmsg *e) MUST_CHECK;
 
-uint32_t lane_rows(const struct lane *l);
-/* Encoded and scaled: (rows, model_features). */
-const float *lane_features(const struct lane *l);
-/* The keys that the rows look up; NULL: none. Errors: ERR_NOMEM. */
-enum err lane_keys(struct lane *l, const struct leaf_keys **keys, struct errmsg *e) MUST_CHECK;
-/* *z: (rows, model_outputs), valid until the next call. Errors: as scorer_run; ERR_NOMEM. */
+/* Score the finished rows. *z: (rows, model_outputs), valid until the next call. Errors: as scorer_run. */
 enum err lane_score(struct lane *l, const float **z, struct errmsg *e) MUST_CHECK;
-/* The outputs of lookup layer i (model_lookup). out: (rows, width). */
-void lane_lookup(struct lane *l, const struct leaf_keys *keys, uint32_t i, float *out);
+/* The outputs of lookup layer i (model_lookup) for the finished rows. out: (rows, width). */
+void lane_lookup(struct lane *l, uint32_t i, float *out);
 
 #endif

@@ -358,8 +358,8 @@ enum gradwire_status gradwire_scorer_score(struct gradwire_scorer *s, float *out
                                            struct gradwire_error *error)
 {
     struct errmsg e;
-    enum err err = scorer_run(s->scorer, rows_count(s->rows), rows_features(s->rows),
-                              rows_keys(s->rows), outputs, &e);
+    const struct leaf *leaf = rows_leaf(s->rows);
+    enum err err = scorer_run(s->scorer, leaf->n, leaf->x, leaf->keys, outputs, &e);
     return report(error, err, GRADWIRE_NONE, &e);
 }
 
@@ -379,8 +379,9 @@ enum gradwire_status gradwire_scorer_score_features(struct gradwire_scorer *s,
 
 void gradwire_scorer_features(const struct gradwire_scorer *s, float *features)
 {
-    size_t n = (size_t)rows_count(s->rows) * gradwire_model_features(s->model);
-    memcpy(features, rows_features(s->rows), n * sizeof *features);
+    const struct leaf *leaf = rows_leaf(s->rows);
+    memcpy(features, leaf->x,
+           (size_t)leaf->n * gradwire_model_features(s->model) * sizeof *features);
 }
 
 enum gradwire_status gradwire_scorer_keys(const struct gradwire_scorer *s, uint32_t column,
@@ -398,6 +399,7 @@ enum gradwire_status gradwire_scorer_vectors(struct gradwire_scorer *s, uint32_t
 {
     if (layer >= gradwire_model_layers(s->model))
         return refuse_call(error, "there is no such layer over a table");
-    scorer_lookup(s->scorer, rows_count(s->rows), rows_keys(s->rows), layer, vectors);
+    const struct leaf *leaf = rows_leaf(s->rows);
+    scorer_lookup(s->scorer, leaf->n, leaf->keys, layer, vectors);
     return GRADWIRE_OK;
 }

@@ -310,6 +310,12 @@ enum err folder_open_as(struct folder *out, const char *path, const struct folde
     return ERR_OK;
 }
 
+struct leaf_form folder_form(const struct folder *f)
+{
+    return f->schema ? leaf_form_of_cells(f->schema)
+                     : (struct leaf_form){.features = model_features(f->model)};
+}
+
 void folder_close(struct folder *f)
 {
     for (uint32_t i = 0; i < ROW_TABLES_MAX; i++)

@@ -9,7 +9,7 @@
 
 #include "common/base/err.h"
 #include "common/rows/row_values.h"
-#include "data/table.h"
+#include "data/leaf_buffer.h"
 #include "job/job.h"
 #include "model/model.h"
 #include "predict/table_file.h"
@@ -57,6 +57,9 @@ struct row_reader folder_rows(struct folder *f);
  * Happy path: scorer_new -> scorer_run, scorer_run, ... -> scorer_free.
  * Failure modes: a row has an invalid value (the number of a row that an embedding does not have): ERR_INPUT. Other calls
  * are not affected. */
+/* The form of rows, encoded and scaled. */
+struct leaf_form folder_form(const struct folder *f);
+
 struct scorer;
 
 /* For up to rows_max rows at a time. The folder is borrowed, and has its packed weights (folder_pack). Errors: ERR_INPUT:
@@ -66,7 +69,7 @@ enum err scorer_new(struct scorer **s, const struct folder *f, uint32_t rows_max
 void scorer_free(struct scorer *s);
 
 /* Score n rows. x: (n, model_features), encoded and scaled; NULL: the model has no features. keys: the keys that the rows
- * look up, from rows_keys or dataset_gather_keys; NULL: the model has no tables. They are at most as many as rows_max rows can
+ * look up, of their leaf; NULL: the model has no tables. They are at most as many as rows_max rows can
  * have. out: (n, model_outputs), as by model_predict. Allocates nothing, and takes no lock. Errors: ERR_INPUT as above; `out`
  * is then meaningless. Thread: one at a time. */
 enum err scorer_run(struct scorer *s, uint32_t n, const float *x, const struct leaf_keys *keys,

@@ -10,7 +10,6 @@
 #include "common/math/kernels.h"
 #include "data/csv_cell.h"
 #include "data/csv_header.h"
-#include "data/leaf_room.h"
 #include "data/libsvm_rows.h"
 #include "data/text/csv_hint.h"
 #include "data/text/text_encoding.h"
@@ -18,8 +17,9 @@
 struct rows {
     const struct folder *folder;
     const struct table_schema *schema; /* NULL: rows have no columns */
-    uint32_t rows_max, count;
-    float *x; /* (rows_max, features) */
+    uint32_t rows_max;
+    struct leaf_buffer *buffer; /* the rows, encoded */
+    struct leaf leaf;
     /* with columns: */
     struct columns columns;
     struct csv_format format;
@@ -27,7 +27,6 @@ struct rows {
     struct csv_file file;   /* the text file whose records are added */
     uint64_t line;          /* of the file's next record */
     uint32_t *cells;        /* (rows_max, schema_raw_cells), packed once they are whole */
-    struct leaf_room *keys; /* NULL: the model has no tables */
     char *text; /* (CSV_TEXT_ROOM) a record; or a number, or libsvm's pairs, with an end */
 };
 
@@ -86,16 +85,14 @@ static enum err rows_make_columns(struct rows *r, struct errmsg *e)
     r->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *r->piece.mark);
     if (!r->piece.known || !r->cells || !r->text || !r->piece.mark)
         return err_memory_for(e, "%u rows", r->rows_max);
-    return s->lookups ? leaf_room_new_repeating(&r->keys, s, r->rows_max, e) : ERR_OK;
+    return ERR_OK;
 }
 
 static enum err rows_make(struct rows *r, struct errmsg *e)
 {
-    uint64_t features = model_features(r->folder->model);
-    r->x = mem_floats(features * r->rows_max);
-    if (!r->x)
-        return err_memory_for(e, "%u rows", r->rows_max);
-    return r->schema ? rows_make_columns(r, e) : ERR_OK;
+    const struct leaf_form form = folder_form(r->folder);
+    enum err err = leaf_buffer_new(&r->buffer, &form, r->rows_max, LEAF_ALL | LEAF_REPEATED, e);
+    return !err && r->schema ? rows_make_columns(r, e) : err;
 }
 
 enum err rows_new(struct rows **out, const struct folder *f, uint32_t rows_max, struct errmsg *e)
@@ -122,8 +119,7 @@ void rows_free(struct rows *r)
         return;
     csv_format_close(&r->format);
     csv_file_close(&r->file);
-    leaf_room_free(r->keys);
-    mem_free(r->x);
+    leaf_buffer_free(r->buffer);
     columns_close(&r->columns);
     mem_free(r->piece.known);
     mem_free(r->piece.mark);
@@ -228,14 +224,12 @@ static void rows_put_value(struct rows *r, struct csv_row *row, const struct gra
 
 void rows_clear(struct rows *r)
 {
-    r->count = 0;
-    if (r->keys)
-        leaf_room_clear(r->keys);
+    leaf_buffer_clear(r->buffer);
 }
 
 uint32_t rows_count(const struct rows *r)
 {
-    return r->count;
+    return leaf_buffer_rows(r->buffer);
 }
 
 static enum err rows_check_columns(const struct rows *r, bool columns, struct errmsg *e)
@@ -249,7 +243,7 @@ static enum err rows_check_columns(const struct rows *r, bool columns, struct er
 
 static enum err check_full(const struct rows *r, struct errmsg *e)
 {
-    if (r->count == r->rows_max)
+    if (rows_count(r) == r->rows_max)
         return err_set(e, ERR_INPUT, "no room for more than %u rows", r->rows_max);
     return ERR_OK;
 }
@@ -257,7 +251,7 @@ static enum err check_full(const struct rows *r, struct errmsg *e)
 /* The row has these fields. */
 static struct csv_row row_begin(struct rows *r, const struct csv_field *field, uint32_t fields)
 {
-    uint32_t *cells = r->cells + (size_t)r->count * schema_raw_cells(r->schema);
+    uint32_t *cells = r->cells + (size_t)rows_count(r) * schema_raw_cells(r->schema);
     r->piece.field = field;
     r->piece.fields = fields;
     r->piece.bad = 0;
@@ -273,11 +267,7 @@ static enum err row_finish(struct rows *r, struct csv_row *row, struct errmsg *e
     csv_cell_crosses(row);
     (void)schema_pack(r->schema, row->cells);
     schema_scale_row(r->schema, row->cells);
-    table_features(r->schema, row->cells, r->x + (size_t)r->count * r->schema->features);
-    enum err err = r->keys ? leaf_room_add(r->keys, row->cells, e) : ERR_OK;
-    if (!err)
-        r->count++;
-    return err;
+    return leaf_buffer_add(r->buffer, row->cells, e);
 }
 
 /* Add a row of texts or, if there are none, of values. */
@@ -333,9 +323,8 @@ enum err rows_add_numbers(struct rows *r, const float *numbers, struct errmsg *e
         err = refuse_number(numbers, e);
     if (err)
         return err;
-    kernels()->scale(r->x + (size_t)r->count * features, numbers, 1.0F / r->folder->job.data.scale,
-                     features);
-    r->count++;
+    kernels()->scale(leaf_buffer_add_numbers(r->buffer, 0), numbers,
+                     1.0F / r->folder->job.data.scale, features);
     return ERR_OK;
 }
 
@@ -453,18 +442,12 @@ enum err rows_add_record(struct rows *r, const char *record, size_t bytes, uint3
 
 /* ---- encoded ---- */
 
-const float *rows_features(const struct rows *r)
+const struct leaf *rows_leaf(struct rows *r)
 {
-    return r->x;
-}
-
-const struct leaf_keys *rows_keys(struct rows *r)
-{
-    const struct leaf_keys *keys = NULL;
-    enum err err = r->keys ? leaf_room_finish(r->keys, &keys, NULL) : ERR_OK;
+    enum err err = leaf_buffer_finish(r->buffer, &r->leaf, NULL);
     assert(!err); /* all memory is there */
     (void)err;
-    return keys;
+    return &r->leaf;
 }
 
 void rows_column_keys(const struct rows *r, uint32_t i, uint64_t *key, float *weight)
@@ -474,7 +457,7 @@ void rows_column_keys(const struct rows *r, uint32_t i, uint64_t *key, float *we
            job_column_has_keys(&r->folder->job.data.csv.column[r->columns.of[i].column]));
     const struct table_key *k = &s->key[r->columns.of[i].cell];
     uint32_t width = table_key_width(k);
-    for (uint32_t row = 0; row < r->count; row++) {
+    for (uint32_t row = 0; row < rows_count(r); row++) {
         const uint32_t *cells = r->cells + (size_t)row * schema_raw_cells(s);
         schema_row_keys(k, table_key_cells(s, k, cells), key + (size_t)row * width,
                         weight ? weight + (size_t)row * width : NULL);

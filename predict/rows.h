@@ -1,7 +1,7 @@
 /* Raw rows on their way to the model: features, and keys of tables, with the bits that training gives them. The memory
  * belongs to one thread, and rows_new allocates all of it.
  *
- * Happy path: rows_new -> rows_clear, rows_add_.., rows_add_.., then rows_features and rows_keys for scorer_run -> rows_free.
+ * Happy path: rows_new -> rows_clear, rows_add_.., rows_add_.., then rows_leaf for scorer_run -> rows_free.
  * Failure modes: a value does not fit its column: ERR_INPUT; the row is not added, and the others stay. */
 #ifndef GRADWIRE_PREDICT_ROWS_H
 #define GRADWIRE_PREDICT_ROWS_H
@@ -50,10 +50,9 @@ size_t rows_record_bytes(const struct rows *r, const char *text, size_t bytes);
 enum err rows_add_record(struct rows *r, const char *record, size_t bytes, uint32_t *column,
                          struct errmsg *e) MUST_CHECK;
 
-/* The features of the rows (rows_count, model_features), and the keys that the rows look up. NULL: the model has none.
- * Valid until the next row is added, or all rows are cleared. */
-const float *rows_features(const struct rows *r);
-const struct leaf_keys *rows_keys(struct rows *r);
+/* The rows, encoded: their features (rows_count, model_features), and the keys that they look up. Valid until the next row is
+ * added, or all rows are cleared. */
+const struct leaf *rows_leaf(struct rows *r);
 /* Write the keys of column i, which is a key column or a cross. key, weight: (rows_count, table_key_width). A position without
  * a key gets key 0 and weight 0. weight: optional. */
 void rows_column_keys(const struct rows *r, uint32_t i, uint64_t *key, float *weight);

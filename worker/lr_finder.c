@@ -75,11 +75,9 @@ static enum err first_values(struct run *r, struct errmsg *e)
 }
 
 static enum err run_open(struct run *r, const struct job *job, const struct model *model,
-                         const struct dataset *data, const struct order *order, struct errmsg *e)
+                         struct source *source, struct errmsg *e)
 {
     uint32_t threads = job->worker.threads ? job->worker.threads : cores_usable();
-    uint32_t leaves = job->training.microbatches;
-    uint32_t rows = job->training.batch_size / leaves + 1;
     *r = (struct run){.job = job, .layout = model_layout(model)};
     uint64_t elems = r->layout->elems;
     bool there = (r->w = mem_floats(elems)) != NULL;
@@ -96,9 +94,10 @@ static enum err run_open(struct run *r, const struct job *job, const struct mode
     if (!err)
         err = pool_new(&r->pool, threads, e);
     if (!err)
-        err = loader_new(&r->loader, data, order, 2 * leaves, e);
+        err = loader_new(&r->loader, source, 2 * job->training.microbatches, e);
     if (!err)
-        err = gradient_new(&r->gradient, model, r->pool, r->loader, rows, job->training.seed, e);
+        err = gradient_new(&r->gradient, model, r->pool, r->loader,
+                           order_leaf_rows_max(&source->order), job->training.seed, e);
     return err;
 }
 
@@ -149,8 +148,7 @@ static enum err one_step(struct run *r, uint64_t id, float rate, double *loss, s
     return ERR_OK;
 }
 
-static enum err find_rates(const struct job *job, const struct model *model,
-                           const struct dataset *data, const struct order *order,
+static enum err find_rates(const struct job *job, const struct model *model, struct source *source,
                            struct lr_found *found, struct errmsg *e)
 {
     struct run r;
@@ -160,7 +158,7 @@ static enum err find_rates(const struct job *job, const struct model *model,
         return err_set(e, ERR_INPUT,
                        "lr-finder does not support embedding tables yet: train with rates a factor "
                        "of 3 apart, and compare");
-    enum err err = run_open(&r, job, model, data, order, e);
+    enum err err = run_open(&r, job, model, source, e);
     while (!err && found->points < LR_FINDER_STEPS) {
         uint32_t i = found->points;
         struct lr_point *p = &found->point[i];
@@ -225,13 +223,13 @@ enum err lr_finder_report(const struct lr_found *f, const char *output, struct e
     return ERR_OK;
 }
 
-enum err lr_finder_run(const struct job *job, const struct model *model, const struct dataset *data,
-                       const struct order *order, const char *output, struct errmsg *e)
+enum err lr_finder_run(const struct job *job, const struct model *model, struct source *source,
+                       const char *output, struct errmsg *e)
 {
     struct lr_found *found = mem_zalloc(1, sizeof *found);
     if (!found)
         return err_memory(e);
-    enum err err = find_rates(job, model, data, order, found, e);
+    enum err err = find_rates(job, model, source, found, e);
     if (!err)
         err = lr_finder_report(found, output, e);
     mem_free(found);

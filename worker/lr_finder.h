@@ -8,7 +8,7 @@
 
 #include "common/base/err.h"
 #include "job/job.h"
-#include "data/dataset.h"
+#include "data/source.h"
 #include "model/model.h"
 
 enum { LR_FINDER_STEPS = 200 };
@@ -29,8 +29,8 @@ struct lr_found {
 /* Train with growing rates until the running mean of the loss is four times its least value, until the loss is not
  * finite, or until the last step, and report that (lr_finder_report). Batches are as in training. Errors: ERR_INPUT: the
  * model has tables; those of gradient_compute. Thread: main; uses worker.threads threads of its own. */
-enum err lr_finder_run(const struct job *job, const struct model *model, const struct dataset *data,
-                       const struct order *order, const char *output, struct errmsg *e) MUST_CHECK;
+enum err lr_finder_run(const struct job *job, const struct model *model, struct source *source,
+                       const char *output, struct errmsg *e) MUST_CHECK;
 
 /* Compute `smooth`, and the two rates, from rate and loss of the points. Pure. */
 void lr_finder_judge(struct lr_found *found);

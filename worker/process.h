@@ -37,7 +37,7 @@ struct process {
     struct dataset data, eval;
     bool has_eval;
     struct planted planted;
-    struct order order;
+    struct dataset_source rows, eval_rows; /* of data and eval */
     int listen_fd, http_fd;
     bool listens;
     bool owns_output;       /* the chief's: it holds DIR */

@@ -396,7 +396,8 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     p->learned.seconds_before = seconds_before(p);
     if (err || !p->has_base)
         return err;
-    uint64_t per_epoch = order_batches(&p->order), epochs = manifest_epochs(&p->base, per_epoch);
+    uint64_t per_epoch = order_batches(&p->rows.source.order),
+             epochs = manifest_epochs(&p->base, per_epoch);
     err = check_base(p, per_epoch, e);
     if (err)
         return err;

@@ -264,23 +264,26 @@ static enum err load(struct process *p, struct errmsg *e)
         err = measure_planted(p, e);
     if (err)
         return err;
-    p->order = (struct order){.rows = p->data.rows,
-                              .batch_size = p->job.training.batch_size,
-                              .seed = p->job.training.seed,
-                              .microbatches = p->job.training.microbatches};
+    const struct order order = {.rows = p->data.rows,
+                                .batch_size = p->job.training.batch_size,
+                                .seed = p->job.training.seed,
+                                .microbatches = p->job.training.microbatches};
+    dataset_source_init(&p->rows, &p->data, &order);
     if (p->job.sync.dropped == DROPPED_REDO &&
-        order_batches(&p->order) > EPOCHS_LEAVES_MAX / p->order.microbatches)
+        order_batches(&order) > EPOCHS_LEAVES_MAX / order.microbatches)
         return job_blame(
             &p->job, PLACE_DROPPED,
             err_set(e, ERR_INPUT,
                     "sync.dropped: redo keeps a list of an epoch's microbatches, and %" PRIu64
                     " batches of %u are too many: the most is %" PRIu64 "; use sync.dropped: lost",
-                    order_batches(&p->order), p->order.microbatches, EPOCHS_LEAVES_MAX),
+                    order_batches(&order), order.microbatches, EPOCHS_LEAVES_MAX),
             e);
     if (!evaluates(p))
         return ERR_OK;
     err = dataset_load_eval(&p->eval, &p->job, &p->data, model_classes(p->model), e);
     p->has_eval = err == ERR_OK;
+    if (!err)
+        dataset_source_init(&p->eval_rows, &p->eval, NULL);
     return err;
 }
 

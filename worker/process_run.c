@@ -92,11 +92,8 @@ static enum err run_worker(struct process *p, struct train *train, struct contro
 static enum err run(struct process *p, struct control_encoding *asked, struct errmsg *e)
 {
     struct train *train = NULL;
-    struct train_config config = {.job = &p->job,
-                                  .cluster = &p->cluster,
-                                  .model = p->model,
-                                  .data = &p->data,
-                                  .order = &p->order};
+    struct train_config config = {
+        .job = &p->job, .cluster = &p->cluster, .model = p->model, .source = &p->rows.source};
     enum err err = fault_parse(&config.fault, p->flags.fault, e);
     if (!err && fault_is_of_ps(&config.fault))
         err = err_set(e, ERR_INPUT, "--fault=%s: only a ps accepts it", p->flags.fault);
@@ -133,10 +130,10 @@ static enum err run_evaluator(struct process *p, struct evaluator_end *end, stru
                                         .cluster = &p->cluster,
                                         .model = p->model,
                                         .data = &p->data,
-                                        .eval = &p->eval,
+                                        .eval = &p->eval_rows.source,
                                         .encoding = p->encoding,
                                         .planted = p->planted,
-                                        .batches_per_epoch = order_batches(&p->order),
+                                        .batches_per_epoch = order_batches(&p->rows.source.order),
                                         .output = p->output,
                                         .checkpoints = p->checkpoints,
                                         .logs = p->logs,
@@ -174,7 +171,7 @@ static enum err evaluate_all(struct process *p, struct errmsg *e)
 enum err process_run(struct process *p, struct alone *alone, struct errmsg *e)
 {
     if (p->flags.find_learning_rate)
-        return lr_finder_run(&p->job, p->model, &p->data, &p->order, p->output, e);
+        return lr_finder_run(&p->job, p->model, &p->rows.source, p->output, e);
     if (p->cluster.role == ROLE_EVALUATOR)
         return evaluate_all(p, e);
     enum err err = process_look_back(p, e);

@@ -1,5 +1,6 @@
-/* The table lookups of one microbatch. The loader makes them (data), the model reads them (model),
- * and the step requests their keys from the shards and pushes their gradients (worker/step, worker/driver). */
+/* A leaf: the rows of a microbatch as a model takes them, and what they look up in tables. Data make it (data/source.h), the
+ * model reads it (model), and the step requests its keys from the shards and pushes their gradients (worker/step,
+ * worker/driver). */
 #ifndef GRADWIRE_COMMON_ROWS_LOOKUPS_H
 #define GRADWIRE_COMMON_ROWS_LOOKUPS_H
 
@@ -36,6 +37,16 @@ struct leaf_rows {
     const float *w[ROW_TABLES_MAX]; /* (keys of the table's list, dim) */
     /* same shape, zero at first: backward adds to it; NULL in evaluation */
     float *dw[ROW_TABLES_MAX];
+};
+
+/* Rows of a microbatch, or of a block of an evaluation. The memory is a leaf_buffer's (data/leaf_buffer.h). */
+struct leaf {
+    uint64_t id;   /* of a microbatch: batch id = epoch * order_batches + batch within the epoch */
+    uint32_t leaf; /* and which one of the batch */
+    uint32_t n;    /* number of rows, without those that are absent */
+    const float *x, *y;           /* (n, features) and (n), aligned to 64 bytes */
+    const float *weight;          /* (n); NULL: the rows have no weights */
+    const struct leaf_keys *keys; /* that the rows look up in tables; NULL: none */
 };
 
 #endif

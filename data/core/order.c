@@ -1,3 +1,4 @@
+/* Which rows make which batch, and which leaf of it. */
 #include "data/core/order.h"
 
 #include <assert.h>
@@ -15,18 +16,22 @@ uint64_t order_batch_rows(const struct order *o, uint64_t id)
     return o->rows - first < o->batch_size ? o->rows - first : o->batch_size;
 }
 
-uint32_t order_leaf(const struct order *o, uint64_t epoch, uint64_t batch, uint32_t leaf,
-                    uint64_t *out)
+uint32_t order_leaf_rows_max(const struct order *o)
 {
-    assert(batch < order_batches(o) && leaf < o->microbatches);
-    uint64_t key = rng_key(o->seed, RNG_SHUFFLE, epoch, 0);
-    uint64_t first = batch * o->batch_size;
-    uint64_t count = order_batch_rows(o, batch);
+    return (uint32_t)(o->batch_size / o->microbatches + 1);
+}
+
+uint32_t order_leaf(const struct order *o, uint64_t id, uint32_t leaf, uint64_t *out)
+{
+    assert(leaf < o->microbatches);
+    uint64_t batches = order_batches(o), count = order_batch_rows(o, id);
+    uint64_t key = rng_key(o->seed, RNG_SHUFFLE, id / batches, 0);
+    uint64_t first = id % batches * o->batch_size;
     uint64_t begin = count * leaf / o->microbatches;
     uint64_t end = count * (leaf + 1) / o->microbatches;
     for (uint64_t p = begin; p < end; p++)
         out[p - begin] = rng_permute(key, first + p, o->rows);
     assert(end <= count && first + count <= o->rows);
-    assert(end - begin <= count / o->microbatches + 1);
+    assert(end - begin <= order_leaf_rows_max(o));
     return (uint32_t)(end - begin);
 }

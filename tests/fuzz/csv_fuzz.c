@@ -8,7 +8,7 @@
 
 #include "common/base/log.h"
 #include "data/dataset.h"
-#include "data/leaf_room.h"
+#include "tests/lib/gathered.h"
 
 static void must(int ok, const char *what)
 {
@@ -92,21 +92,21 @@ static void same(const struct dataset *a, const struct dataset *b)
 static void gather_all(const struct dataset *d)
 {
     float *x = calloc(d->features + 1, sizeof *x), y;
-    struct leaf_room *room = NULL;
+    struct leaf_buffer *room = NULL;
     const struct leaf_keys *keys;
     uint64_t there = 0;
     must(x != NULL, "calloc");
     if (dataset_has_keys(d))
-        must(leaf_room_new(&room, d->table.schema, 1, NULL) == ERR_OK, "room");
+        must(gathered_buffer(&room, d->table.schema, 1, NULL) == ERR_OK, "room");
     for (uint64_t row = 0; row < d->rows; row++) {
         uint32_t n;
         if (room)
-            must(dataset_gather_keys(d, &row, 1, room, &keys, NULL) == ERR_OK, "keys");
-        must(dataset_gather(d, &row, 1, x, &y, &n, NULL) == ERR_OK, "gather");
+            must(gathered_keys(d, &row, 1, room, &keys, NULL) == ERR_OK, "keys");
+        must(gathered_rows(d, &row, 1, x, &y, &n, NULL) == ERR_OK, "gather");
         there += n;
     }
     must(there == d->rows - d->bad_rows && there > 0, "rows");
-    leaf_room_free(room);
+    leaf_buffer_free(room);
     free(x);
 }
 

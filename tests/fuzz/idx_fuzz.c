@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "data/dataset.h"
+#include "tests/lib/gathered.h"
 
 enum { CLASSES = 10 };
 
@@ -32,7 +33,7 @@ static void check(const struct dataset *d)
     must(x != NULL, "calloc");
     must(d->rows > 0 && dataset_check_classes(d, CLASSES, NULL) == ERR_OK, "a label out of range");
     uint32_t there;
-    must(dataset_gather(d, rows, 1, x, &y, &there, NULL) == ERR_OK, "gather");
+    must(gathered_rows(d, rows, 1, x, &y, &there, NULL) == ERR_OK, "gather");
     free(x);
 }
 

@@ -16,7 +16,6 @@
 #include "predict/folder.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/trained.h"
-#include "data/leaf_room.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -188,26 +187,22 @@ static uint32_t *make_cells(const struct table_schema *s)
 static void score(struct scorer *s, const struct folder *f)
 {
     struct errmsg e;
-    struct leaf_room *room = NULL;
-    const struct leaf_keys *keys = NULL;
+    struct leaf_buffer *buffer = NULL;
+    struct leaf leaf;
+    const struct leaf_form form = folder_form(f);
     uint32_t *cells = make_cells(f->schema);
-    float *x = calloc(f->schema->features + 1, sizeof *x);
     float *out = calloc(model_outputs(f->model), sizeof *out);
-    if (!x || !out)
+    if (!out)
         abort();
-    table_features(f->schema, cells, x);
-    enum err err = ERR_OK;
-    if (f->schema->lookups)
-        err = leaf_room_new(&room, f->schema, 1, &e);
-    if (!err && room)
-        err = leaf_room_add(room, cells, &e);
-    if (!err && room)
-        err = leaf_room_finish(room, &keys, &e);
+    enum err err = leaf_buffer_new(&buffer, &form, 1, LEAF_ALL, &e);
     if (!err)
-        (void)!scorer_run(s, 1, x, keys, out, &e);
-    leaf_room_free(room);
+        err = leaf_buffer_add(buffer, cells, &e);
+    if (!err)
+        err = leaf_buffer_finish(buffer, &leaf, &e);
+    if (!err)
+        (void)!scorer_run(s, 1, leaf.x, leaf.keys, out, &e);
+    leaf_buffer_free(buffer);
     free(out);
-    free(x);
     free(cells);
 }
 

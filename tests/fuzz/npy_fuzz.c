@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "data/dataset.h"
+#include "tests/lib/gathered.h"
 
 enum { CLASSES = 10, SIDE = 2 };
 
@@ -55,7 +56,7 @@ static void check(const struct dataset *d)
     uint32_t there;
     must(d->rows > 0 && dataset_check_classes(d, CLASSES, NULL) == ERR_OK, "a label out of range");
     must(d->features == SIDE * SIDE, "another shape");
-    must(dataset_gather(d, &row, 1, x, &y, &there, NULL) == ERR_OK, "gather");
+    must(gathered_rows(d, &row, 1, x, &y, &there, NULL) == ERR_OK, "gather");
 }
 
 /* NULL: the input is no file. */

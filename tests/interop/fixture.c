@@ -9,13 +9,13 @@
 #include "common/process/files.h"
 #include "predict/folder.h"
 #include "tests/lib/trained.h"
-#include "data/leaf_room.h"
+#include "tests/lib/gathered.h"
 
 struct rows {
     uint32_t n;
     float *x;
     const struct leaf_keys *keys;
-    struct leaf_room *room; /* has the keys */
+    struct leaf_buffer *room; /* has the keys */
 };
 
 static void must(enum err err, const struct errmsg *e)
@@ -42,11 +42,11 @@ static struct rows read_rows(const struct dataset *d)
     for (uint32_t i = 0; i < r.n; i++)
         all[i] = i;
     r.x = must_have(mem_floats((size_t)r.n * (d->features + 1)));
-    must(dataset_gather(d, all, r.n, r.x, y, &there, &e), &e);
+    must(gathered_rows(d, all, r.n, r.x, y, &there, &e), &e);
     must(there == r.n ? ERR_OK : err_set(&e, ERR_INPUT, "a row of eval is bad"), &e);
     if (d->table.schema && d->table.schema->lookups) {
-        must(leaf_room_new(&r.room, d->table.schema, r.n, &e), &e);
-        must(dataset_gather_keys(d, all, r.n, r.room, &r.keys, &e), &e);
+        must(gathered_buffer(&r.room, d->table.schema, r.n, &e), &e);
+        must(gathered_keys(d, all, r.n, r.room, &r.keys, &e), &e);
     }
     mem_free(all);
     mem_free(y);
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
     struct rows r = read_rows(&t.eval);
     write_scores(&f, &r);
     if (r.room)
-        leaf_room_free(r.room);
+        leaf_buffer_free(r.room);
     mem_free(r.x);
     mem_free(job);
     folder_close(&f);

@@ -5,7 +5,7 @@
 
 #include "common/base/rng.h"
 
-static void draw_lists(struct leaf *l, const struct job *job, uint64_t seed)
+static void draw_lists(struct drawn_leaf *l, const struct job *job, uint64_t seed)
 {
     assert(job->model.lists <= LEAF_TABLES);
     for (uint32_t i = 0; i < job->model.lists; i++) {
@@ -15,7 +15,7 @@ static void draw_lists(struct leaf *l, const struct job *job, uint64_t seed)
     }
 }
 
-static void draw_rows(struct leaf *l, const struct job *job, uint64_t seed)
+static void draw_rows(struct drawn_leaf *l, const struct job *job, uint64_t seed)
 {
     assert(job->model.tables <= LEAF_TABLES);
     for (uint32_t t = 0; t < job->model.tables; t++) {
@@ -28,7 +28,7 @@ static void draw_rows(struct leaf *l, const struct job *job, uint64_t seed)
 }
 
 /* One place in six is missing; a weight in six is 0, and one below. */
-static void draw_place(struct leaf *l, uint32_t lookup, uint32_t place, uint64_t seed)
+static void draw_place(struct drawn_leaf *l, uint32_t lookup, uint32_t place, uint64_t seed)
 {
     uint64_t draw = rng_u64(seed + 11, lookup * 1000 + place);
     l->at[lookup][place] = draw % 6 == 0 ? LOOKUP_NONE : (uint32_t)(draw / 8 % LEAF_KEYS);
@@ -36,7 +36,7 @@ static void draw_place(struct leaf *l, uint32_t lookup, uint32_t place, uint64_t
         draw / 64 % 6 == 0 ? 0.0f : 2.0f * rng_unit(seed + 13, lookup * 1000 + place) - 0.3f;
 }
 
-static void draw_column(struct leaf *l, uint32_t i, uint32_t width, uint32_t n, uint64_t seed)
+static void draw_column(struct drawn_leaf *l, uint32_t i, uint32_t width, uint32_t n, uint64_t seed)
 {
     bool counted = width > 1 && i % 3 != 2, weighted = width > 1 && i % 2 == 0;
     for (uint32_t r = 0; r < n; r++)
@@ -49,7 +49,7 @@ static void draw_column(struct leaf *l, uint32_t i, uint32_t width, uint32_t n, 
                                           .weight = weighted ? l->weight[i] : NULL};
 }
 
-void leaf_draw(struct leaf *l, const struct job *job, uint32_t n, uint64_t seed)
+void leaf_draw(struct drawn_leaf *l, const struct job *job, uint32_t n, uint64_t seed)
 {
     assert(n <= LEAF_ROWS && job->model.lookups <= LEAF_LOOKUPS);
     memset(l, 0, sizeof *l);
@@ -67,12 +67,12 @@ void leaf_draw(struct leaf *l, const struct job *job, uint32_t n, uint64_t seed)
                                  .column = l->column};
 }
 
-void leaf_forget_gradient(struct leaf *l)
+void leaf_forget_gradient(struct drawn_leaf *l)
 {
     memset(l->dw, 0, sizeof l->dw);
 }
 
-const struct leaf_keys *leaf_from(const struct leaf *l, uint32_t first)
+const struct leaf_keys *leaf_from(const struct drawn_leaf *l, uint32_t first)
 {
     static struct lookup_column column[LEAF_LOOKUPS];
     static struct leaf_keys keys;

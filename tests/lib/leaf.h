@@ -16,7 +16,7 @@ enum {
     LEAF_ELEMS = LEAF_KEYS * LEAF_DIM
 };
 
-struct leaf {
+struct drawn_leaf {
     struct leaf_keys keys;
     struct leaf_rows rows; /* w and dw below */
     struct key_list list[LEAF_TABLES];
@@ -29,9 +29,9 @@ struct leaf {
 
 /* Of n rows. An embedding's and a linear layer's columns have one place a row, a bag's have LEAF_WIDTH. It stays where it
  * is. */
-void leaf_draw(struct leaf *l, const struct job *job, uint32_t n, uint64_t seed);
-void leaf_forget_gradient(struct leaf *l);
+void leaf_draw(struct drawn_leaf *l, const struct job *job, uint32_t n, uint64_t seed);
+void leaf_forget_gradient(struct drawn_leaf *l);
 /* The keys of its rows from `first` on; valid until the next call. */
-const struct leaf_keys *leaf_from(const struct leaf *l, uint32_t first);
+const struct leaf_keys *leaf_from(const struct drawn_leaf *l, uint32_t first);
 
 #endif

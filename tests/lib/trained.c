@@ -13,9 +13,9 @@
 #include "common/process/files.h"
 #include "common/rows/key.h"
 #include "common/rows/row_values.h"
-#include "data/leaf_room.h"
 #include "export/export.h"
 #include "export/table_export.h"
+#include "tests/lib/gathered.h"
 
 enum { PATH_BYTES = 256, ABSENT_EACH = 3 };
 
@@ -96,17 +96,17 @@ static void write_table(struct trained *t, uint32_t table, const struct row_valu
     table_export_free(x);
 }
 
-static struct leaf_room *all_keys(struct trained *t, const struct dataset *d,
-                                  const struct leaf_keys **keys)
+static struct leaf_buffer *all_keys(struct trained *t, const struct dataset *d,
+                                    const struct leaf_keys **keys)
 {
-    struct leaf_room *room;
+    struct leaf_buffer *room;
     uint32_t n = (uint32_t)d->rows;
     uint64_t *all = mem_zalloc(n, sizeof *all);
     assert_non_null(all);
     for (uint64_t i = 0; i < n; i++)
         all[i] = i;
-    must(t, leaf_room_new(&room, d->table.schema, n, &t->e));
-    must(t, dataset_gather_keys(d, all, n, room, keys, &t->e));
+    must(t, gathered_buffer(&room, d->table.schema, n, &t->e));
+    must(t, gathered_keys(d, all, n, room, keys, &t->e));
     mem_free(all);
     return room;
 }
@@ -118,15 +118,15 @@ static void write_tables(struct trained *t)
     struct row_values both;
     if (!rows)
         return;
-    struct leaf_room *train = all_keys(t, &t->train, &keys[0]);
-    struct leaf_room *eval = all_keys(t, &t->eval, &keys[1]);
+    struct leaf_buffer *train = all_keys(t, &t->train, &keys[0]);
+    struct leaf_buffer *eval = all_keys(t, &t->eval, &keys[1]);
     row_values_init(&both, rows);
     must(t, row_values_want(&both, keys, 2, &t->e));
     for (uint32_t i = 0; i < rows->tables; i++)
         write_table(t, i, &both.list[rows->table[i].list]);
     row_values_close(&both);
-    leaf_room_free(train);
-    leaf_room_free(eval);
+    leaf_buffer_free(train);
+    leaf_buffer_free(eval);
 }
 
 static void write_model(struct trained *t)
@@ -139,8 +139,10 @@ static void write_model(struct trained *t)
     if (t->train.table.schema)
         must(t, export_encoding(path, &t->job, t->train.table.schema, &t->e));
     write_tables(t);
+    struct dataset_source source;
+    dataset_source_init(&source, &t->eval, NULL);
     const struct model_manifest m = {
-        .job = &t->job, .model = t->model, .data = &t->train, .eval = &t->eval, .digest = ""};
+        .job = &t->job, .model = t->model, .data = &t->train, .eval = &source.source, .digest = ""};
     must(t, model_manifest_write(&m, t->model_dir, &t->e));
 }
 
@@ -183,14 +185,14 @@ void trained_close(struct trained *t)
 /* ---- its forward pass ---- */
 
 static const struct leaf_keys *keys_of(struct trained *t, const uint64_t *rows, uint32_t n,
-                                       struct leaf_room **room, struct leaf_rows *of)
+                                       struct leaf_buffer **room, struct leaf_rows *of)
 {
     const struct row_layout *layout = model_layout(t->model)->rows;
     const struct leaf_keys *keys;
     if (!layout)
         return NULL;
-    must(t, leaf_room_new(room, t->eval.table.schema, n, &t->e));
-    must(t, dataset_gather_keys(&t->eval, rows, n, *room, &keys, &t->e));
+    must(t, gathered_buffer(room, t->eval.table.schema, n, &t->e));
+    must(t, gathered_keys(&t->eval, rows, n, *room, &keys, &t->e));
     for (uint32_t i = 0; i < layout->tables; i++) {
         const struct key_list *list = &keys->list[layout->table[i].list];
         float *w = mem_floats((size_t)list->keys * layout->table[i].dim);
@@ -205,7 +207,7 @@ void trained_outputs(struct trained *t, uint32_t first, uint32_t n, float *out)
 {
     uint64_t *rows = mem_zalloc(n, sizeof *rows);
     float *x = mem_floats((size_t)n * t->eval.features), *y = mem_floats(n);
-    struct leaf_room *room = NULL;
+    struct leaf_buffer *room = NULL;
     struct leaf_rows of = {.w = {NULL}};
     struct model_run *run;
     struct sums sums = {0};
@@ -213,7 +215,7 @@ void trained_outputs(struct trained *t, uint32_t first, uint32_t n, float *out)
     assert_true(rows && x && y);
     for (uint32_t i = 0; i < n; i++)
         rows[i] = first + i;
-    must(t, dataset_gather(&t->eval, rows, n, x, y, &there, &t->e));
+    must(t, gathered_rows(&t->eval, rows, n, x, y, &there, &t->e));
     assert_int_equal(there, n);
     must(t, model_run_new(&run, t->model, n, &t->e));
     const struct leaf_keys *keys = keys_of(t, rows, n, &room, &of);
@@ -222,7 +224,7 @@ void trained_outputs(struct trained *t, uint32_t first, uint32_t n, float *out)
     must(t, model_run_fault(run, &t->e));
     memcpy(out, model_run_outputs(run), (size_t)n * model_outputs(t->model) * sizeof *out);
     model_run_free(run);
-    leaf_room_free(room);
+    leaf_buffer_free(room);
     for (uint32_t i = 0; i < ROW_TABLES_MAX; i++)
         mem_free((void *)(uintptr_t)of.w[i]);
     mem_free(rows);

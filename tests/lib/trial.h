@@ -15,8 +15,8 @@ struct trial {
     uint64_t elems;
     float *w, *dw; /* elems */
     float *x;      /* (rows, features), within [-2, 2); ids below 5 where an embedding reads them */
-    struct leaf leaf; /* where it has tables */
-    float *y;         /* rows: classes in turn */
+    struct drawn_leaf leaf; /* where it has tables */
+    float *y;               /* rows: classes in turn */
 };
 
 /* make: fills the job, or NULL: it is. seed: of weights and inputs; biases are not 0. */

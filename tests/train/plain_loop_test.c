@@ -21,6 +21,7 @@
 #include "data/dataset.h"
 #include "export/export.h"
 #include "model/model.h"
+#include "tests/lib/gathered.h"
 
 enum { DIGEST_BYTES = 65 };
 
@@ -101,8 +102,8 @@ static void learn_in_one_process(const struct job *job, char digest[DIGEST_BYTES
     const uint64_t batches = order_batches(&order);
     for (uint64_t id = 0; id < job->training.epochs * batches; id++) {
         struct sums sums = {0};
-        uint32_t n = order_leaf(&order, id / batches, id % batches, 0, rows);
-        assert_int_equal(dataset_gather(&data, rows, n, x, y, &n, &e), ERR_OK);
+        uint32_t n = order_leaf(&order, id, 0, rows);
+        assert_int_equal(gathered_rows(&data, rows, n, x, y, &n, &e), ERR_OK);
         model_train(run, w, &(struct examples){.n = n, .x = x, .y = y},
                     rng_key(job->training.seed, RNG_DROPOUT, id, 0), dw, &sums, ignore_ready, NULL);
         apply(&job->optimizer, layout, id + 1, w, slot, dw, 1.0f / (float)n);

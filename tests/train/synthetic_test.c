@@ -14,6 +14,7 @@
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "data/dataset.h"
+#include "tests/lib/gathered.h"
 
 enum { IN = 784, OUT = 10, BATCH = 64, WIDEST = 128, LAYERS_MAX = 2 };
 
@@ -137,10 +138,9 @@ static void train_epoch(struct net *n, const struct dataset *d, uint64_t epoch)
     uint64_t rows[BATCH + 1];
     float y[BATCH];
     for (uint64_t b = 0; b < order_batches(&o); b++) {
-        int count = (int)order_leaf(&o, epoch, b, 0, rows);
+        int count = (int)order_leaf(&o, epoch * order_batches(&o) + b, 0, rows);
         uint32_t there;
-        assert_int_equal(dataset_gather(d, rows, (uint32_t)count, n->a[0], y, &there, NULL),
-                         ERR_OK);
+        assert_int_equal(gathered_rows(d, rows, (uint32_t)count, n->a[0], y, &there, NULL), ERR_OK);
         forward(n, count, 1);
         loss_backward(n, y, count);
         for (int i = n->layers - 1; i >= 0; i--)
@@ -166,8 +166,7 @@ static double accuracy(struct net *n, const struct dataset *d)
         for (int r = 0; r < count; r++)
             rows[r] = at + (uint64_t)r;
         uint32_t there;
-        assert_int_equal(dataset_gather(d, rows, (uint32_t)count, n->a[0], y, &there, NULL),
-                         ERR_OK);
+        assert_int_equal(gathered_rows(d, rows, (uint32_t)count, n->a[0], y, &there, NULL), ERR_OK);
         forward(n, count, 0);
         for (int r = 0; r < count; r++)
             right += largest(n->a[n->layers] + r * OUT) == (int)y[r];

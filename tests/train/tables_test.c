@@ -37,7 +37,7 @@ static void one_sqrtn(struct job *j)
 }
 
 /* Row k of the table is (10^k, 2 10^k). */
-static void set_rows(struct leaf *l)
+static void set_rows(struct drawn_leaf *l)
 {
     for (uint32_t k = 0; k < LEAF_KEYS; k++) {
         l->w[0][k * 2] = (float)pow(10, k);

@@ -18,6 +18,7 @@
 #include "evaluate/evaluate.h"
 #include "model/metric.h"
 #include "worker/step/gradient.h"
+#include "tests/lib/gathered.h"
 
 enum { ROWS = 6, COLS = 3, ELEMS_MAX = 64 };
 
@@ -163,8 +164,10 @@ static void find(struct found *f, const struct idx_files *files, const char *nam
     struct dataset data, eval;
     struct model *model;
     struct pool *pool;
+    struct dataset_source source;
     struct loader *l;
     struct gradient *g = NULL;
+    struct dataset_source eval_source;
     struct evaluator *v = NULL;
     struct errmsg e;
     int n = snprintf(text, sizeof text,
@@ -177,12 +180,12 @@ static void find(struct found *f, const struct idx_files *files, const char *nam
     if (job_parse(&job, text, (size_t)n, "j.yaml", "/", NULL, 0, &e) ||
         dataset_load(&data, &job, 0, 2, &e) || dataset_load_eval(&eval, &job, &data, 2, &e) ||
         model_new(&model, &job, &e) || pool_new(&pool, 2, &e) ||
-        evaluator_new(&v, &job, model, &eval, pool, &e))
+        evaluator_new(&v, &job, model, source_over(&eval_source, &eval, NULL), pool, &e))
         fail_msg("%s", e.text);
     const struct order order = {
         .rows = data.rows, .batch_size = data.rows, .seed = 1, .microbatches = LEAVES};
     const struct session_task task = {.kind = TASK_COMPUTE, .count = {LEAVES}, .runs = 1};
-    if (loader_new(&l, &data, &order, 8, &e) ||
+    if (loader_new(&l, source_over(&source, &data, &order), 8, &e) ||
         gradient_new(&g, model, pool, l, (uint32_t)data.rows / LEAVES + 1, 1, &e))
         fail_msg("%s", e.text);
     float *w = mem_floats(model_layout(model)->elems);

@@ -9,8 +9,8 @@
 
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
-#include "data/augment.h"
 #include "data/dataset.h"
+#include "tests/lib/gathered.h"
 
 enum { H = 5, W = 7, C = 3, ELEMS = H * W * C, DRAWS = 4000, FARTHEST = 4 };
 
@@ -144,8 +144,8 @@ static void augment_leaves_the_eval_part_alone(void **state)
     float x[24], plain[24], y;
     for (uint64_t row = 0; row < d.rows; row++) {
         uint32_t n;
-        assert_int_equal(dataset_gather(&d, &row, 1, plain, &y, &n, NULL), ERR_OK);
-        assert_int_equal(dataset_gather_train(&d, &row, 1, row, x, &y, NULL, &n, NULL), ERR_OK);
+        assert_int_equal(gathered_rows(&d, &row, 1, plain, &y, &n, NULL), ERR_OK);
+        assert_int_equal(gathered_augmented(&d, &row, 1, &row, x, &y, NULL, &n, NULL), ERR_OK);
         assert_memory_equal(x, plain, sizeof x);
     }
     dataset_close(&d);
@@ -161,14 +161,15 @@ static void augmented_microbatch_depends_on_its_name_alone(void **state)
     idx_files_init(&files);
     struct dataset d = load(&files, &(struct job_augment){FLIP_HORIZONTAL, 2, 1}, 0);
     struct order order = {d.rows, 10, 3, LEAVES};
+    struct dataset_source source;
     struct loader *ahead, *asked;
-    assert_int_equal(loader_new(&ahead, &d, &order, 8, &e), ERR_OK);
-    assert_int_equal(loader_new(&asked, &d, &order, 1, &e), ERR_OK);
+    assert_int_equal(loader_new(&ahead, source_over(&source, &d, &order), 8, &e), ERR_OK);
+    assert_int_equal(loader_new(&asked, source_over(&source, &d, &order), 1, &e), ERR_OK);
     loader_want(ahead, 0, 2 * BATCHES, 0, LEAVES);
     float first[2][LEAF_ROWS * 24]; /* of the first batch; all rows are the same image */
     for (uint64_t id = 0; id < 2 * BATCHES; id++)
         for (uint32_t leaf = 0; leaf < LEAVES; leaf++) {
-            struct microbatch a, b;
+            struct leaf a, b;
             assert_int_equal(loader_get(ahead, id, leaf, &a, NULL), ERR_OK);
             assert_int_equal(loader_get(asked, id, leaf, &b, NULL), ERR_OK);
             assert_int_equal(a.n, LEAF_ROWS);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "worker/step/batch.h"
+#include "tests/lib/gathered.h"
 
 enum { ROWS = 200, FEATURES = 2, BATCH = 20, LEAVES = 4, DEPTH = 8 };
 
@@ -17,6 +18,7 @@ struct fixture {
     struct row_layout layout;
     struct loader *loader;
     struct batch batch;
+    struct dataset_source source;
 };
 
 static int setup(void **state)
@@ -29,7 +31,8 @@ static int setup(void **state)
     f->order = (struct order){.rows = ROWS, .batch_size = BATCH, .microbatches = LEAVES};
     f->layout = (struct row_layout){
         .lists = 1, .tables = 1, .table = {{.name = "a", .dim = 1, .init = INIT_ZEROS}}};
-    assert_int_equal(loader_new(&f->loader, &f->data, &f->order, DEPTH, &e), ERR_OK);
+    assert_int_equal(
+        loader_new(&f->loader, source_over(&f->source, &f->data, &f->order), DEPTH, &e), ERR_OK);
     batch_init(&f->batch, &f->layout);
     *state = f;
     return 0;
@@ -60,7 +63,7 @@ static struct session_task task_of(uint64_t step, uint64_t batch, const struct e
 
 static void assert_leaf(const struct fixture *f, uint32_t leaf, uint64_t id, uint32_t of)
 {
-    const struct microbatch *m = batch_leaf(&f->batch, leaf);
+    const struct leaf *m = batch_leaf(&f->batch, leaf);
     assert_true(m->id == id && m->leaf == of && m->n == BATCH / LEAVES);
 }
 

@@ -21,6 +21,7 @@
 #include "data/dataset.h"
 #include "data/drawn/drawn.h"
 #include "export/export.h"
+#include "tests/lib/gathered.h"
 
 /* ---- a job, files, and what is read of them ---- */
 
@@ -85,7 +86,7 @@ static const char *row_text(const struct dataset *d, uint64_t row)
     size_t n = 0;
     assert_in_range(d->features, 1, 256);
     uint32_t there;
-    assert_int_equal(dataset_gather(d, &row, 1, x, &y, &there, NULL), ERR_OK);
+    assert_int_equal(gathered_rows(d, &row, 1, x, &y, &there, NULL), ERR_OK);
     if (!there)
         return "-";
     for (uint32_t i = 0; i < d->features; i++)
@@ -1378,7 +1379,7 @@ static void bad_rows_keep_their_place_with_weight_0(void **state)
     static const uint64_t all[] = {5, 4, 3, 2, 1, 0};
     float x[6], y[6];
     uint32_t there;
-    assert_int_equal(dataset_gather(&f.d, all, 6, x, y, &there, NULL), ERR_OK);
+    assert_int_equal(gathered_rows(&f.d, all, 6, x, y, &there, NULL), ERR_OK);
     assert_int_equal(there, 3);
     assert_true(y[0] == 4 && y[1] == 3 && y[2] == 1 && x[0] == 0.5F);
     assert_int_equal(dataset_check_classes(&f.d, 5, &f.e), ERR_OK);
@@ -1412,14 +1413,15 @@ static void a_microbatch_has_fewer_rows_where_some_are_bad(void **state)
     setup(&f, NUMBER_LABEL ", bad_rows: skip", NULL, 0);
     loads(&f, "0,0\nx,1\n2,2\n3,3\n");
     struct order order = {f.d.rows, 2, 1, 1};
+    struct dataset_source source;
     struct loader *l;
-    assert_int_equal(loader_new(&l, &f.d, &order, 1, &f.e), ERR_OK);
+    assert_int_equal(loader_new(&l, source_over(&source, &f.d, &order), 1, &f.e), ERR_OK);
     uint32_t rows = 0, seen = 0;
     for (uint64_t id = 0; id < 2; id++) {
-        struct microbatch m;
+        struct leaf m;
         uint64_t names[2];
         assert_int_equal(loader_get(l, id, 0, &m, NULL), ERR_OK);
-        assert_int_equal(order_leaf(&order, 0, id, 0, names), 2);
+        assert_int_equal(order_leaf(&order, id, 0, names), 2);
         uint32_t there = 0;
         for (int i = 0; i < 2; i++)
             if (names[i] != 1)
@@ -1822,8 +1824,8 @@ static void a_weight_is_gathered_with_its_row(void **state)
     uint32_t there;
     setup(&f, "columns: [weight: w, number: a, label: y], bad_rows: skip", NULL, 0);
     loads(&f, "0.5,1,7\n-1,2,8\n3,3,9\n0,4,1\n");
-    assert_true(dataset_is_weighted(&f.d));
-    assert_int_equal(dataset_gather_weighted(&f.d, rows, 3, x, y, weight, &there, &f.e), ERR_OK);
+    assert_true(dataset_form(&f.d).weighted);
+    assert_int_equal(gathered_weighted(&f.d, rows, 3, x, y, weight, &there, &f.e), ERR_OK);
     assert_int_equal(there, 2);
     assert_true(x[0] == 4 && y[0] == 1 && weight[0] == 0);
     assert_true(x[1] == 1 && y[1] == 7 && weight[1] == 0.5f);
@@ -1909,7 +1911,7 @@ static void numbers_are_doubles_until_they_are_encoded(void **state)
             border);
         setup(&f, columns, NULL, 0);
         loads(&f, text);
-        assert_int_equal(dataset_gather(&f.d, row, N, x, y, &there, &f.e), ERR_OK);
+        assert_int_equal(gathered_rows(&f.d, row, N, x, y, &there, &f.e), ERR_OK);
         for (uint64_t i = 0; i < N; i++) {
             double v = of[k](i), low = of[k](0), high = of[k](N - 1);
             const float wanted[COLUMNS] = {
@@ -1938,7 +1940,7 @@ static void a_number_without_a_scale_is_the_nearest_float(void **state)
     const uint64_t row[] = {0, 1};
     float x[2], y[2];
     uint32_t there;
-    assert_int_equal(dataset_gather(&f.d, row, 2, x, y, &there, &f.e), ERR_OK);
+    assert_int_equal(gathered_rows(&f.d, row, 2, x, y, &there, &f.e), ERR_OK);
     assert_true(x[0] == 0x1p24f && x[1] == nextafterf(1, 2));
     teardown(&f);
 }

@@ -47,7 +47,7 @@ static float value_of(uint32_t table, uint64_t mixed, uint32_t i)
 }
 
 /* Row by row, a group each: in ascending order of (bucket, table, key). */
-struct source {
+struct cut_source {
     struct bucket_range of;
     uint32_t bucket, table, i;
     uint64_t mixed, stamp;
@@ -55,12 +55,12 @@ struct source {
     float values[6];
 };
 
-static bool is_next(const struct source *s)
+static bool is_next(const struct cut_source *s)
 {
     return is_in_cut(s->i) && key_bucket(key[s->i]) == s->bucket;
 }
 
-static void go_on(struct source *s)
+static void go_on(struct cut_source *s)
 {
     if (++s->i < KEYS)
         return;
@@ -73,7 +73,7 @@ static void go_on(struct source *s)
 
 static enum err next(void *ctx, struct row_group *g, struct errmsg *e)
 {
-    struct source *s = ctx;
+    struct cut_source *s = ctx;
     (void)e;
     while (s->bucket < s->of.end && !is_next(s))
         go_on(s);
@@ -98,7 +98,8 @@ static enum err write_cut(uint32_t shards, struct manifest *m, struct errmsg *e)
         key[i] = key_mix(i);
     qsort(key, KEYS, sizeof *key, ascending);
     for (uint32_t i = 0; i < shards && !err; i++) {
-        struct source s = {.of = bucket_shard(i, shards), .bucket = bucket_shard(i, shards).first};
+        struct cut_source s = {.of = bucket_shard(i, shards),
+                               .bucket = bucket_shard(i, shards).first};
         const struct checkpoint_rows rows = {
             .buckets = s.of, .tables = 2, .table = IN_CUT, .next = next, .ctx = &s};
         const struct checkpoint_shard shard = {.generation = 1,

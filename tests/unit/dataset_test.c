@@ -11,6 +11,7 @@
 #include "common/base/mem.h"
 #include "tests/lib/idx_files.h"
 #include "data/dataset.h"
+#include "tests/lib/gathered.h"
 
 enum { SIDE = 28, PIXELS = SIDE * SIDE };
 
@@ -169,7 +170,7 @@ static void dataset_gather_scales_the_rows_named(void **state)
     float *x = mem_floats(4 * PIXELS), y[4];
     assert_non_null(x);
     uint32_t there;
-    assert_int_equal(dataset_gather(&d, rows, 4, x, y, &there, NULL), ERR_OK);
+    assert_int_equal(gathered_rows(&d, rows, 4, x, y, &there, NULL), ERR_OK);
     assert_int_equal(there, 4);
     for (size_t i = 0; i < 4; i++) {
         assert_true(y[i] == (float)d.labels[rows[i]]);

@@ -12,6 +12,7 @@
 #include "data/dataset.h"
 #include "data/meaning/encoding_given.h"
 #include "export/export.h"
+#include "tests/lib/gathered.h"
 
 /* ---- a job, a file, and what is read of it ---- */
 
@@ -88,7 +89,7 @@ static float feature(const struct dataset *d, uint64_t row, uint32_t feature)
     float x[64], y;
     uint32_t there;
     assert_true(d->features <= 64 && feature < d->features);
-    assert_int_equal(dataset_gather(d, &row, 1, x, &y, &there, NULL), ERR_OK);
+    assert_int_equal(gathered_rows(d, &row, 1, x, &y, &there, NULL), ERR_OK);
     return x[feature];
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "tests/lib/gathered.h"
 #include "tests/lib/trained.h"
 #include "worker/chief/best_cut.h"
 #include "worker/chief/epoch_end.h"
@@ -36,6 +37,7 @@ enum { PER_EPOCH = 2 };
 static struct fixture {
     struct trained t;
     struct order order;
+    struct dataset_source source, eval_source;
     struct cluster cluster;
     struct train *train;
     struct session *session;
@@ -88,15 +90,14 @@ static int open_job(const char *job)
     const struct train_config config = {.job = &f.t.job,
                                         .cluster = &f.cluster,
                                         .model = f.t.model,
-                                        .data = &f.t.train,
-                                        .order = &f.order};
+                                        .source = source_over(&f.source, &f.t.train, &f.order)};
     must(train_new(&f.train, &config, &f.t.e));
     const struct train_parts *parts = train_parts(f.train);
     must(best_init(&f.best, &f.t.job, model_layout(f.t.model), f.t.dir, f.t.dir, NULL, &f.t.e));
     const struct epoch_end_config end = {.job = &f.t.job,
                                          .model = f.t.model,
                                          .data = &f.t.train,
-                                         .eval = &f.t.eval,
+                                         .eval = source_over(&f.eval_source, &f.t.eval, NULL),
                                          .best = &f.best,
                                          .curves = &f.curves,
                                          .log = &f.log,

@@ -14,8 +14,8 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
-#include "data/leaf_room.h"
 #include "evaluate/evaluate.h"
+#include "tests/lib/gathered.h"
 
 enum { ROWS = 20000, BYTES_A_ROW = 40, MEMBERS = 700 };
 static const float BIAS = 0.25f;
@@ -24,6 +24,7 @@ struct fixture {
     struct idx_files files;
     struct job job;
     struct dataset d;
+    struct dataset_source source;
     struct model *model;
     struct errmsg e;
     float *w;
@@ -107,7 +108,8 @@ static enum err run(struct fixture *f, uint32_t threads, bool in_one_pass, struc
     struct pool *pool;
     struct evaluator *v = NULL;
     f->reads = f->keys = 0;
-    if (pool_new(&pool, threads, &f->e) || evaluator_new(&v, &f->job, f->model, &f->d, pool, &f->e))
+    if (pool_new(&pool, threads, &f->e) ||
+        evaluator_new(&v, &f->job, f->model, source_over(&f->source, &f->d, NULL), pool, &f->e))
         fail_msg("%s", f->e.text);
     if (f->stops)
         f->stops = v;
@@ -142,25 +144,25 @@ static double loss_of(double z, float label)
 
 static double plain_loss(struct fixture *f, uint32_t *distinct)
 {
-    struct leaf_room *one, *all;
-    const struct leaf_keys *keys;
+    struct leaf_buffer *one, *all;
+    const struct leaf_keys *keys = NULL;
     double loss = 0;
     float label;
     uint32_t there;
     uint64_t *rows = mem_zalloc(ROWS, sizeof *rows);
-    assert_int_equal(leaf_room_new(&one, f->d.table.schema, 1, &f->e), ERR_OK);
-    assert_int_equal(leaf_room_new(&all, f->d.table.schema, ROWS, &f->e), ERR_OK);
+    assert_int_equal(gathered_buffer(&one, f->d.table.schema, 1, &f->e), ERR_OK);
+    assert_int_equal(gathered_buffer(&all, f->d.table.schema, ROWS, &f->e), ERR_OK);
     for (uint64_t row = 0; row < ROWS; row++) {
         rows[row] = row;
-        if (dataset_gather(&f->d, &row, 1, NULL, &label, &there, &f->e) ||
-            dataset_gather_keys(&f->d, &row, 1, one, &keys, &f->e))
+        if (gathered_rows(&f->d, &row, 1, NULL, &label, &there, &f->e) ||
+            gathered_keys(&f->d, &row, 1, one, &keys, &f->e))
             fail_msg("%s", f->e.text);
         loss += loss_of(logit_of(keys), label);
     }
-    assert_int_equal(dataset_gather_keys(&f->d, rows, ROWS, all, &keys, &f->e), ERR_OK);
+    assert_int_equal(gathered_keys(&f->d, rows, ROWS, all, &keys, &f->e), ERR_OK);
     *distinct = keys->list[0].keys;
-    leaf_room_free(one);
-    leaf_room_free(all);
+    leaf_buffer_free(one);
+    leaf_buffer_free(all);
     mem_free(rows);
     return loss / ROWS;
 }
@@ -233,7 +235,8 @@ static void without_memory_an_evaluation_says_so(void **state)
     assert_int_equal(pool_new(&pool, 1, &f.e), ERR_OK);
     for (long n = 0; fired; n++) {
         mem_fail_at(n);
-        enum err err = evaluator_new(&v, &f.job, f.model, &f.d, pool, &f.e);
+        enum err err =
+            evaluator_new(&v, &f.job, f.model, source_over(&f.source, &f.d, NULL), pool, &f.e);
         if (!err)
             err = evaluator_run(v, f.w, &reader, &sums, &f.e);
         fired = mem_fail_fired();

@@ -14,6 +14,7 @@
 #include "common/base/mem.h"
 #include "tests/lib/idx_files.h"
 #include "data/dataset.h"
+#include "tests/lib/gathered.h"
 
 enum { ROWS = 7, SIDE = 3, CLASSES = 10 };
 
@@ -428,7 +429,7 @@ static void idx_reads_numbers_of_each_type(void **state)
         job.data.scale = 2;
         if (dataset_load(&d, &job, 0, CLASSES, &e))
             fail_msg("%s", e.text);
-        assert_int_equal(dataset_gather(&d, both, 2, got, label, &there, &e), ERR_OK);
+        assert_int_equal(gathered_rows(&d, both, 2, got, label, &there, &e), ERR_OK);
         for (int k = 0; k < 4; k++)
             assert_true(got[k] == cases[i].is[k] / 2);
         assert_true(label[0] == 7 && label[1] == 3);

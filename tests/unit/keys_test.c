@@ -17,8 +17,8 @@
 #include "tests/lib/idx_files.h"
 #include "data/meaning/word_key.h"
 #include "data/dataset.h"
-#include "data/leaf_room.h"
 #include "export/export.h"
+#include "tests/lib/gathered.h"
 
 /* xxhash.xxh3_64_intdigest(b"C1"), .. */
 #define SEED_C1 UINT64_C(0x3b7d0d206099ca33)
@@ -121,15 +121,15 @@ static uint64_t key_of(const struct leaf_keys *k, uint32_t list, uint32_t lookup
     return key_unmix(k->list[list].mixed[at]);
 }
 
-static const struct leaf_keys *gather(struct fixture *f, struct leaf_room **room, uint32_t n)
+static const struct leaf_keys *gather(struct fixture *f, struct leaf_buffer **room, uint32_t n)
 {
     const struct leaf_keys *keys = NULL;
     uint64_t rows[16];
     for (uint32_t i = 0; i < n; i++)
         rows[i] = i;
     assert_true(dataset_has_keys(&f->d));
-    if (leaf_room_new(room, f->d.table.schema, n, &f->e) ||
-        dataset_gather_keys(&f->d, rows, n, *room, &keys, &f->e))
+    if (gathered_buffer(room, f->d.table.schema, n, &f->e) ||
+        gathered_keys(&f->d, rows, n, *room, &keys, &f->e))
         fail_msg("%s", f->e.text);
     return keys;
 }
@@ -138,7 +138,7 @@ static void key_columns_are_looked_up_row_by_row(void **state)
 {
     (void)state;
     struct fixture f;
-    struct leaf_room *room;
+    struct leaf_buffer *room;
     setup(&f,
           "linear: {inputs: [C1, s], name: w}, embedding: {inputs: [s, C1], output_dim: 2, name: "
           "e}, embedding: {inputs: [s], output_dim: 2, name: z}, dense: {units: 1, inputs: [w, e, "
@@ -167,7 +167,7 @@ static void key_columns_are_looked_up_row_by_row(void **state)
     assert_null(k->column[0].count);
     assert_null(k->column[0].weight);
     assert_int_equal(k->column[0].width, 1);
-    leaf_room_free(room);
+    leaf_buffer_free(room);
     teardown(&f);
 }
 
@@ -175,7 +175,7 @@ static void several_values_of_a_field_have_places_and_weights(void **state)
 {
     (void)state;
     struct fixture f;
-    struct leaf_room *room;
+    struct leaf_buffer *room;
     setup(&f, "embedding_bag: {inputs: [t, n], output_dim: 2, name: e}",
           "keys: {name: t, space: site, separator: ';', max_values: 3, weights: true}, "
           "keys: {name: n, hash: false, separator: ' ', max_values: 2, missing: {key: 9}}, "
@@ -202,7 +202,7 @@ static void several_values_of_a_field_have_places_and_weights(void **state)
     assert_true(key_of(k, 0, 1, 0) == 7 && key_of(k, 0, 1, 1) == 8 && key_of(k, 0, 1, 2) == 9);
     assert_true(key_of(k, 0, 1, 6) == 7 && key_of(k, 0, 1, 7) == 7);
     assert_null(n->weight);
-    leaf_room_free(room);
+    leaf_buffer_free(room);
     teardown(&f);
 }
 
@@ -210,7 +210,7 @@ static void a_row_of_weight_zero_looks_nothing_up(void **state)
 {
     (void)state;
     struct fixture f;
-    struct leaf_room *room;
+    struct leaf_buffer *room;
     setup(&f,
           "linear: {inputs: a, name: w}, embedding_bag: {inputs: b, output_dim: 2, name: e}, "
           "dense: {inputs: [w, e], units: 1}",
@@ -226,7 +226,7 @@ static void a_row_of_weight_zero_looks_nothing_up(void **state)
     assert_int_equal(k->column[0].at[1], LOOKUP_NONE);
     assert_true(k->column[1].count[0] == 2 && k->column[1].count[1] == 0 &&
                 k->column[1].count[2] == 1);
-    leaf_room_free(room);
+    leaf_buffer_free(room);
     teardown(&f);
 }
 
@@ -331,7 +331,7 @@ static void a_cross_has_a_key_for_each_combination(void **state)
 {
     (void)state;
     struct fixture f;
-    struct leaf_room *room;
+    struct leaf_buffer *room;
     setup(&f, "linear: {inputs: [C1xsite, small, back]}",
           "cross: {name: C1xsite, of: [C1, s]}, key: C1, label: y, key: {name: s, space: site, "
           "missing: none}, cross: {name: small, space: C1xsite, of: [C1, s], buckets: 100}, cross: "
@@ -345,7 +345,7 @@ static void a_cross_has_a_key_for_each_combination(void **state)
     assert_int_equal(k->column[0].at[1], LOOKUP_NONE);
     assert_true(key_of(k, 0, 0, 2) != 0 && key_of(k, 0, 0, 2) != key_of(k, 0, 0, 0));
     assert_true(key_of(k, 0, 0, 3) == key_of(k, 0, 0, 0));
-    leaf_room_free(room);
+    leaf_buffer_free(room);
     teardown(&f);
 }
 
@@ -353,18 +353,18 @@ static void a_header_names_no_cross(void **state)
 {
     (void)state;
     struct fixture f;
-    struct leaf_room *room;
+    struct leaf_buffer *room;
     setup(&f, "linear: {inputs: [x]}",
           "cross: {name: x, of: [b, a]}, key: a, key: b, label: y], header: names, missing: ['-'",
           "y,x,b,a\n1,9,p,q\n1,9,p,r\n");
     uint64_t row = 0;
     uint32_t there;
     float x, y;
-    assert_int_equal(dataset_gather(&f.d, &row, 1, &x, &y, &there, &f.e), ERR_OK);
+    assert_int_equal(gathered_rows(&f.d, &row, 1, &x, &y, &there, &f.e), ERR_OK);
     assert_true(there == 1 && y == 1);
     const struct leaf_keys *k = gather(&f, &room, 2);
     assert_int_equal(k->list[0].keys, 2);
-    leaf_room_free(room);
+    leaf_buffer_free(room);
     teardown(&f);
 }
 
@@ -422,6 +422,7 @@ static void a_microbatch_brings_the_keys_of_its_rows(void **state)
 {
     (void)state;
     struct fixture f;
+    struct dataset_source source;
     struct loader *l;
     char csv[4096];
     size_t at = 0;
@@ -432,12 +433,12 @@ static void a_microbatch_brings_the_keys_of_its_rows(void **state)
           "label: y",
           csv);
     struct order order = {.rows = 64, .batch_size = 16, .seed = 1, .microbatches = 2};
-    assert_int_equal(loader_new(&l, &f.d, &order, 4, &f.e), ERR_OK);
+    assert_int_equal(loader_new(&l, source_over(&source, &f.d, &order), 4, &f.e), ERR_OK);
     for (int ahead = 0; ahead < 2; ahead++) {
         if (ahead)
             loader_want(l, 0, 4, 0, 2);
         for (uint32_t id = 0; id < 4; id++) {
-            struct microbatch m;
+            struct leaf m;
             if (loader_get(l, id, 1, &m, &f.e))
                 fail_msg("%s", f.e.text);
             assert_int_equal(m.n, 8);
@@ -488,22 +489,23 @@ static uint32_t distinct(uint64_t *keys, uint32_t n)
 enum { ORACLE_ROWS = 3000 };
 
 /* Rows of one key column, a third of them of one key; `spread`: how many other keys there are. */
-static void check_lists(struct leaf_room *room, uint64_t seed, uint32_t rows, uint64_t spread,
+static void check_lists(struct leaf_buffer *room, uint64_t seed, uint32_t rows, uint64_t spread,
                         bool narrow)
 {
     static uint64_t mixed[ORACLE_ROWS], sorted[ORACLE_ROWS];
-    const struct leaf_keys *k;
+    struct leaf leaf;
     struct errmsg e = {""};
-    leaf_room_clear(room);
+    leaf_buffer_clear(room);
     for (uint32_t i = 0; i < rows; i++) {
         uint64_t draw = rng_u64(seed, i);
         mixed[i] = draw % 3 ? key_mix(draw / 3 % spread) : key_mix(7);
         if (narrow) /* all in one bucket of the sort */
             mixed[i] >>= 40;
         uint32_t cells[3] = {0, (uint32_t)mixed[i], (uint32_t)(mixed[i] >> 32)};
-        assert_int_equal(leaf_room_add(room, cells, &e), ERR_OK);
+        assert_int_equal(leaf_buffer_add(room, cells, &e), ERR_OK);
     }
-    assert_int_equal(leaf_room_finish(room, &k, &e), ERR_OK);
+    assert_int_equal(leaf_buffer_finish(room, &leaf, &e), ERR_OK);
+    const struct leaf_keys *k = leaf.keys;
     memcpy(sorted, mixed, rows * sizeof *mixed);
     assert_int_equal(k->list[0].keys, distinct(sorted, rows));
     assert_memory_equal(k->list[0].mixed, sorted, k->list[0].keys * sizeof *sorted);
@@ -518,16 +520,16 @@ static void keys_are_distinct_ascending_and_found_again(void **state)
     struct table_lookup lookup = {0, 0};
     struct table_schema s = {.keys = 1, .key_cells = 2, .key = &key, .lists = 1, .lookups = 1};
     s.lookup = &lookup;
-    struct leaf_room *room;
+    struct leaf_buffer *room;
     struct errmsg e = {""};
-    assert_int_equal(leaf_room_new(&room, &s, ORACLE_ROWS, &e), ERR_OK);
+    assert_int_equal(gathered_buffer(&room, &s, ORACLE_ROWS, &e), ERR_OK);
     for (uint64_t seed = 1; seed < 30; seed++) {
         check_lists(room, seed, (uint32_t)(seed * 100), seed % 4 ? seed * seed : 1000000, false);
         check_lists(room, seed, 200, 1000, true);
     }
     check_lists(room, 1, 0, 1, false);
     check_lists(room, 1, 1, 1, false);
-    leaf_room_free(room);
+    leaf_buffer_free(room);
 }
 
 static void no_memory_for_keys_is_an_error_wherever_it_ends(void **state)
@@ -540,16 +542,16 @@ static void no_memory_for_keys_is_an_error_wherever_it_ends(void **state)
     uint64_t rows[2] = {0, 1};
     bool fired = true;
     for (long n = 0; fired; n++) {
-        struct leaf_room *room = NULL;
+        struct leaf_buffer *room = NULL;
         const struct leaf_keys *keys;
         mem_fail_at(n);
-        enum err err = leaf_room_new(&room, f.d.table.schema, 2, &f.e);
+        enum err err = gathered_buffer(&room, f.d.table.schema, 2, &f.e);
         if (!err)
-            err = dataset_gather_keys(&f.d, rows, 2, room, &keys, &f.e);
+            err = gathered_keys(&f.d, rows, 2, room, &keys, &f.e);
         fired = mem_fail_fired();
         mem_fail_at(-1);
         assert_int_equal(err, fired ? ERR_NOMEM : ERR_OK);
-        leaf_room_free(room);
+        leaf_buffer_free(room);
     }
     teardown(&f);
 }

@@ -14,7 +14,7 @@
 #include "common/rows/key.h"
 #include "tests/lib/idx_files.h"
 #include "data/dataset.h"
-#include "data/leaf_room.h"
+#include "tests/lib/gathered.h"
 
 #define COLUMNS "columns: [label: y, keys: {name: features, max_values: 3}]"
 
@@ -137,17 +137,17 @@ static void a_microbatch_looks_its_indices_up(void **state)
 {
     (void)state;
     struct fixture f;
-    struct leaf_room *room;
+    struct leaf_buffer *room;
     const struct leaf_keys *k;
     static const uint64_t rows[] = {0, 1};
     setup(&f, "binary_crossentropy", "bad_rows: stop", "1 3:1 9:0.5\n-1 9:2\n");
-    assert_int_equal(leaf_room_new(&room, f.d.table.schema, 2, &f.e), ERR_OK);
-    assert_int_equal(dataset_gather_keys(&f.d, rows, 2, room, &k, &f.e), ERR_OK);
+    assert_int_equal(gathered_buffer(&room, f.d.table.schema, 2, &f.e), ERR_OK);
+    assert_int_equal(gathered_keys(&f.d, rows, 2, room, &k, &f.e), ERR_OK);
     assert_int_equal(k->list[0].keys, 2);
     assert_true(k->column[0].count[0] == 2 && k->column[0].count[1] == 1);
     assert_true(k->column[0].weight[1] == 0.5F && k->column[0].weight[3] == 2);
     assert_int_equal(k->column[0].at[1], k->column[0].at[3]);
-    leaf_room_free(room);
+    leaf_buffer_free(room);
     teardown(&f);
 }
 

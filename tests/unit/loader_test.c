@@ -13,11 +13,13 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "data/dataset.h"
+#include "tests/lib/gathered.h"
 
 enum { ROWS = 203, FEATURES = 6, BATCH = 20, LEAVES = 4, DEPTH = 8, THREADS = 4, DEADLINE_S = 120 };
 
 struct fixture {
     struct dataset data;
+    struct dataset_source source;
     struct order order;
     struct loader *loader;
 };
@@ -34,7 +36,8 @@ static int setup(void **state)
     for (unsigned i = 0; i < ROWS; i++)
         f->data.labels[i] = (uint8_t)i;
     f->order = (struct order){.rows = ROWS, .batch_size = BATCH, .seed = 3, .microbatches = LEAVES};
-    assert_int_equal(loader_new(&f->loader, &f->data, &f->order, DEPTH, &e), ERR_OK);
+    assert_int_equal(
+        loader_new(&f->loader, source_over(&f->source, &f->data, &f->order), DEPTH, &e), ERR_OK);
     *state = f;
     return 0;
 }
@@ -51,12 +54,12 @@ static int teardown(void **state)
 
 /* Nonzero where m is not (id, leaf) as order.c and dataset_gather alone make it. Safe in any
  * thread. */
-static int differs(const struct fixture *f, const struct microbatch *m, uint64_t id, uint32_t leaf)
+static int differs(const struct fixture *f, const struct leaf *m, uint64_t id, uint32_t leaf)
 {
-    uint64_t rows[BATCH], batches = order_batches(&f->order);
+    uint64_t rows[BATCH];
     float x[BATCH * FEATURES], y[BATCH];
-    uint32_t n = order_leaf(&f->order, id / batches, id % batches, leaf, rows);
-    if (dataset_gather(&f->data, rows, n, x, y, &n, NULL))
+    uint32_t n = order_leaf(&f->order, id, leaf, rows);
+    if (gathered_rows(&f->data, rows, n, x, y, &n, NULL))
         return 1;
     return m->id != id || m->leaf != leaf || m->n != n || (uintptr_t)m->x % MEM_ALIGN_BYTES ||
            (uintptr_t)m->y % MEM_ALIGN_BYTES || memcmp(m->x, x, n * FEATURES * sizeof *x) != 0 ||
@@ -65,7 +68,7 @@ static int differs(const struct fixture *f, const struct microbatch *m, uint64_t
 
 static int get_and_release(struct fixture *f, uint64_t id, uint32_t leaf)
 {
-    struct microbatch m;
+    struct leaf m;
     if (loader_get(f->loader, id, leaf, &m, NULL) != ERR_OK)
         return 1;
     int wrong = differs(f, &m, id, leaf);
@@ -162,16 +165,17 @@ static void loader_waits_for_what_is_being_filled(void **state)
     f.data.labels = calloc(8, 1);
     for (unsigned i = 0; i < 8 * WIDE; i++)
         f.data.x[i] = (uint8_t)rng_u64(1, i);
-    assert_int_equal(loader_new(&f.loader, &f.data, &f.order, 2, &e), ERR_OK);
+    assert_int_equal(loader_new(&f.loader, source_over(&f.source, &f.data, &f.order), 2, &e),
+                     ERR_OK);
     for (uint64_t id = 0; id < TIMES; id++) {
-        struct microbatch m;
+        struct leaf m;
         uint32_t there;
         loader_want(f.loader, id, id + 1, 0, 1);
         for (uint64_t i = 0; i < id % 20; i++)
             sched_yield();
         assert_int_equal(loader_get(f.loader, id, 0, &m, NULL), ERR_OK);
-        assert_int_equal(order_leaf(&f.order, id, 0, 0, rows), m.n);
-        assert_int_equal(dataset_gather(&f.data, rows, m.n, x, y, &there, NULL), ERR_OK);
+        assert_int_equal(order_leaf(&f.order, id, 0, rows), m.n);
+        assert_int_equal(gathered_rows(&f.data, rows, m.n, x, y, &there, NULL), ERR_OK);
         assert_memory_equal(m.x, x, m.n * WIDE * sizeof *x);
         loader_release(f.loader, &m);
     }
@@ -219,7 +223,7 @@ static void loader_prefetches_again_after_going_back(void **state)
 static void loader_keeps_borrowed_microbatches_unchanged(void **state)
 {
     struct fixture *f = *state;
-    struct microbatch held[DEPTH * 3];
+    struct leaf held[DEPTH * 3];
     loader_want(f->loader, 0, UINT64_MAX, 0, LEAVES);
     for (uint32_t i = 0; i < DEPTH * 3; i++)
         assert_int_equal(loader_get(f->loader, i / LEAVES, i % LEAVES, &held[i], NULL), ERR_OK);
@@ -234,8 +238,8 @@ static void loader_keeps_borrowed_microbatches_unchanged(void **state)
 static void loader_says_not_now_when_all_spares_are_lent(void **state)
 {
     struct fixture *f = *state;
-    static struct microbatch held[JOB_MICROBATCHES_MAX];
-    struct microbatch m = {.n = 77};
+    static struct leaf held[JOB_MICROBATCHES_MAX];
+    struct leaf m = {.n = 77};
     for (uint32_t i = 0; i < JOB_MICROBATCHES_MAX; i++)
         assert_int_equal(loader_get(f->loader, i, 0, &held[i], NULL), ERR_OK);
     assert_int_equal(loader_get(f->loader, 0, 1, &m, NULL), ERR_STATE);
@@ -285,7 +289,7 @@ static void loader_ends_while_it_is_filling(void **state)
     struct errmsg e;
     for (uint32_t depth = 1; depth < 60; depth++) {
         struct loader *l;
-        assert_int_equal(loader_new(&l, &f->data, &f->order, depth, &e), ERR_OK);
+        assert_int_equal(loader_new(&l, &f->source.source, depth, &e), ERR_OK);
         loader_want(l, depth, UINT64_MAX, 0, LEAVES);
         loader_free(l);
     }
@@ -299,15 +303,16 @@ static void loader_gives_all_back_when_any_allocation_fails(void **state)
         struct loader *l = NULL;
         struct errmsg e;
         mem_fail_at(n);
-        enum err err = loader_new(&l, &f->data, &f->order, 2, &e);
+        enum err err = loader_new(&l, &f->source.source, 2, &e);
         mem_fail_at(-1);
         fired = err != ERR_OK;
         assert_int_equal(err, fired ? ERR_NOMEM : ERR_OK);
         assert_true(fired ? l == NULL : l != NULL);
         loader_free(l);
     }
-    assert_int_equal(n - 1, 2 + 3 * 2); /* the loader, its slots, three blocks in each of two */
-    struct microbatch m;
+    assert_int_equal(n - 1,
+                     2 + 4 * 2); /* the loader, its slots, a buffer of four blocks in each of two */
+    struct leaf m;
     mem_fail_at(0);
     assert_int_equal(loader_get(f->loader, 1, 0, &m, NULL), ERR_NOMEM);
     mem_fail_at(-1);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/process/files.h"
+#include "tests/lib/gathered.h"
 #include "tests/lib/trained.h"
 #include "worker/chief/model_end.h"
 #include "export/export.h"
@@ -23,6 +24,7 @@ static const char JOB[] =
     "2, activation: softmax}]}\n";
 
 static struct trained t;
+static struct dataset_source source;
 static struct best best;
 static struct epoch_log no_epochs;
 static struct epoch_end_config config;
@@ -53,7 +55,7 @@ static int open_fixture(void **state)
     config = (struct epoch_end_config){.job = &t.job,
                                        .model = t.model,
                                        .data = &t.train,
-                                       .eval = &t.eval,
+                                       .eval = source_over(&source, &t.eval, NULL),
                                        .best = &best,
                                        .log = &no_epochs,
                                        .output = t.dir};

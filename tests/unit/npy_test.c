@@ -19,6 +19,7 @@
 #include "tests/lib/idx_files.h"
 #include "data/bytes/stream.h"
 #include "data/dataset.h"
+#include "tests/lib/gathered.h"
 
 enum { CLASSES = 4 };
 
@@ -278,7 +279,7 @@ static void each_type_reads_as_its_numbers_in_either_order_of_bytes(void **state
         put(f, "x.npy", dict, cases[i].data, cases[i].bytes);
         if (load_xy(f, &d))
             fail_msg("%s: %s", cases[i].descr, f->e.text);
-        assert_int_equal(dataset_gather(&d, rows, 2, x, y, &there, &f->e), ERR_OK);
+        assert_int_equal(gathered_rows(&d, rows, 2, x, y, &there, &f->e), ERR_OK);
         for (int k = 0; k < 4; k++)
             if (x[k] != wanted[i][k])
                 fail_msg("%s: number %d is %g, not %g", cases[i].descr, k, (double)x[k],

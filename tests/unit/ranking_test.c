@@ -18,6 +18,7 @@
 #include "tests/lib/spill_file.h"
 #include "evaluate/evaluate.h"
 #include "evaluate/ranking.h"
+#include "tests/lib/gathered.h"
 
 /* A run of one thread is 1,024 rows, and two runs are merged at a time. */
 enum { ROOM_BYTES = 12 << 10, RUN_ROWS = 1024, MANY = 60000, MIB_ROWS = (1 << 20) / 24 };
@@ -279,6 +280,7 @@ static struct sums evaluate(const struct idx_files *files, uint32_t memory_mb)
     struct dataset train, eval;
     struct model *model = NULL;
     struct pool *pool = NULL;
+    struct dataset_source eval_source;
     struct evaluator *v = NULL;
     struct sums sums;
     struct errmsg e;
@@ -291,7 +293,7 @@ static struct sums evaluate(const struct idx_files *files, uint32_t memory_mb)
     if (job_parse(&job, text, (size_t)n, "j.yaml", "/", NULL, 0, &e) ||
         dataset_load(&train, &job, 0, 2, &e) || dataset_load_eval(&eval, &job, &train, 2, &e) ||
         model_new(&model, &job, &e) || pool_new(&pool, 2, &e) ||
-        evaluator_new(&v, &job, model, &eval, pool, &e))
+        evaluator_new(&v, &job, model, source_over(&eval_source, &eval, NULL), pool, &e))
         fail_msg("%s", e.text);
     float *w = mem_floats(model_layout(model)->elems);
     assert_non_null(w);

@@ -15,7 +15,7 @@
 #include "predict/rows.h"
 #include "tests/lib/trained.h"
 #include "data/meaning/word_key.h"
-#include "data/leaf_room.h"
+#include "tests/lib/gathered.h"
 
 /* A column of each kind and with each option that changes what it becomes. */
 static const char job[] =
@@ -310,21 +310,21 @@ static void check_as_training_reads(struct fixture *f)
 {
     uint64_t row[ROWS];
     float *x = mem_floats((size_t)ROWS * f->t.eval.features), y[ROWS];
-    struct leaf_room *room = NULL;
+    struct leaf_buffer *room = NULL;
     const struct leaf_keys *keys = NULL;
     uint32_t there;
     assert_non_null(x);
     for (uint64_t i = 0; i < ROWS; i++)
         row[i] = i;
-    if (dataset_gather(&f->t.eval, row, ROWS, x, y, &there, &f->e) ||
-        leaf_room_new(&room, f->t.eval.table.schema, ROWS, &f->e) ||
-        dataset_gather_keys(&f->t.eval, row, ROWS, room, &keys, &f->e))
+    if (gathered_rows(&f->t.eval, row, ROWS, x, y, &there, &f->e) ||
+        gathered_buffer(&room, f->t.eval.table.schema, ROWS, &f->e) ||
+        gathered_keys(&f->t.eval, row, ROWS, room, &keys, &f->e))
         fail_msg("%s", f->e.text);
     assert_int_equal(there, ROWS);
     assert_int_equal(f->t.eval.features, model_features(f->folder.model));
-    assert_memory_equal(rows_features(f->rows), x, ROWS * f->t.eval.features * sizeof *x);
-    check_keys(f, rows_keys(f->rows), keys);
-    leaf_room_free(room);
+    assert_memory_equal(rows_leaf(f->rows)->x, x, ROWS * f->t.eval.features * sizeof *x);
+    check_keys(f, rows_leaf(f->rows)->keys, keys);
+    leaf_buffer_free(room);
     mem_free(x);
 }
 

@@ -17,8 +17,8 @@
 #include "common/math/kernels.h"
 #include "predict/folder.h"
 #include "tests/lib/trained.h"
-#include "data/leaf_room.h"
 #include "evaluate/evaluate.h"
+#include "tests/lib/gathered.h"
 
 enum { ROWS = 200, OUTPUTS_MAX = 10, THREADS = 4 };
 
@@ -117,7 +117,7 @@ struct fixture {
     struct trained t;
     struct folder folder;
     float *x;
-    struct leaf_room *room;
+    struct leaf_buffer *room;
     const struct leaf_keys *keys;
     float wanted[ROWS * OUTPUTS_MAX];
     struct errmsg e;
@@ -145,10 +145,10 @@ static const struct leaf_keys *gather(struct fixture *f, uint32_t first, uint32_
     uint32_t there;
     for (uint32_t i = 0; i < n; i++)
         row[i] = first + i;
-    must(f, dataset_gather(&f->t.eval, row, n, f->x, y, &there, &f->e));
+    must(f, gathered_rows(&f->t.eval, row, n, f->x, y, &there, &f->e));
     assert_int_equal(there, n);
     if (f->room)
-        must(f, dataset_gather_keys(&f->t.eval, row, n, f->room, &f->keys, &f->e));
+        must(f, gathered_keys(&f->t.eval, row, n, f->room, &f->keys, &f->e));
     return f->keys;
 }
 
@@ -185,14 +185,14 @@ static void setup(struct fixture *f, const struct kind *k)
     f->x = mem_floats((size_t)ROWS * f->t.eval.features);
     assert_non_null(f->x);
     if (model_layout(f->t.model)->rows)
-        must(f, leaf_room_new(&f->room, f->t.eval.table.schema, ROWS, &f->e));
+        must(f, gathered_buffer(&f->room, f->t.eval.table.schema, ROWS, &f->e));
     assert_int_equal(f->t.eval.rows, ROWS);
     want_scores(f);
 }
 
 static void teardown(struct fixture *f)
 {
-    leaf_room_free(f->room);
+    leaf_buffer_free(f->room);
     mem_free(f->x);
     folder_close(&f->folder);
     trained_close(&f->t);
@@ -356,9 +356,10 @@ static struct sums evaluate(struct fixture *f, const struct job *job, const stru
 {
     struct pool *pool;
     struct evaluator *v;
+    struct dataset_source source;
     struct sums sums;
     must(f, pool_new(&pool, 2, &f->e));
-    must(f, evaluator_new(&v, job, model, &f->t.eval, pool, &f->e));
+    must(f, evaluator_new(&v, job, model, source_over(&source, &f->t.eval, NULL), pool, &f->e));
     must(f, evaluator_run(v, w, rows, &sums, &f->e));
     evaluator_free(v);
     pool_free(pool);

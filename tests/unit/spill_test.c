@@ -23,6 +23,7 @@
 #include "data/dataset.h"
 #include "evaluate/evaluate.h"
 #include "worker/step/gradient.h"
+#include "tests/lib/gathered.h"
 
 /* A chunk of such rows has 18 cells x 16,384 x 4 bytes = 1.125 MiB, and 1.375 MiB until four of the numbers are scaled:
  * none fits in one MiB, two in three. */
@@ -125,7 +126,7 @@ static void gather(struct gathered *g, const struct dataset *d, const uint64_t *
 {
     struct errmsg e;
     memset(g, 0, sizeof *g);
-    if (dataset_gather(d, rows, n, g->x, g->y, &g->n, &e))
+    if (gathered_rows(d, rows, n, g->x, g->y, &g->n, &e))
         fail_msg("%s", e.text);
 }
 
@@ -195,7 +196,7 @@ static void gather_is_refused(struct fixture *f, uint64_t row, bool refused)
     float x[NUMBERS + 4], y;
     uint32_t there;
     f->e.text[0] = 0;
-    assert_int_equal(dataset_gather(&f->train, &row, 1, x, &y, &there, &f->e),
+    assert_int_equal(gathered_rows(&f->train, &row, 1, x, &y, &there, &f->e),
                      refused ? ERR_DISK : ERR_OK);
     if (refused && (!strstr(f->e.text, f->folder) ||
                     !strstr(f->e.text, "(data.spill) cannot be read back: their checksum "
@@ -392,22 +393,23 @@ static void who_asks_for_rows_that_cannot_be_read_is_told(void **state)
 {
     (void)state;
     struct fixture f;
+    struct dataset_source source;
     struct loader *l;
-    struct microbatch m = {.n = 77};
+    struct leaf m = {.n = 77};
     float x[NUMBERS + 4], y;
     const uint64_t row = 17;
     uint32_t there;
     setup(&f, 1000);
     load(&f, ALL_IN_FILE, 2);
     spill_fail_at(0, EIO);
-    assert_int_equal(dataset_gather(&f.train, &row, 1, x, &y, &there, &f.e), ERR_DISK);
+    assert_int_equal(gathered_rows(&f.train, &row, 1, x, &y, &there, &f.e), ERR_DISK);
     assert_int_equal(spill_fail_fired(), 1);
     assert_non_null(strstr(f.e.text, "cannot be read back: Input/output error"));
     spill_fail_at(0, EIO);
     assert_int_equal(dataset_check_classes(&f.train, 5, &f.e), ERR_DISK);
 
     const struct order order = {.rows = 1000, .batch_size = 10, .seed = 1, .microbatches = 1};
-    assert_int_equal(loader_new(&l, &f.train, &order, 2, &f.e), ERR_OK);
+    assert_int_equal(loader_new(&l, source_over(&source, &f.train, &order), 2, &f.e), ERR_OK);
     f.e.text[0] = 0;
     spill_fail_at(0, EIO); /* asked for */
     assert_int_equal(loader_get(l, 0, 0, &m, &f.e), ERR_DISK);
@@ -438,8 +440,10 @@ static void training_and_evaluation_end_with_the_disks_word(void **state)
     struct fixture f;
     struct model *model;
     struct pool *pool;
+    struct dataset_source source;
     struct loader *l;
     struct gradient *g;
+    struct dataset_source eval_source;
     struct evaluator *v;
     struct sums sums;
     setup(&f, 1000);
@@ -449,9 +453,9 @@ static void training_and_evaluation_end_with_the_disks_word(void **state)
     const struct order order = {.rows = 1000, .batch_size = 64, .seed = 1, .microbatches = LEAVES};
     const struct session_task task = {.kind = TASK_COMPUTE, .count = {LEAVES}, .runs = 1};
     if (model_new(&model, &f.job, &f.e) || pool_new(&pool, 2, &f.e) ||
-        loader_new(&l, &f.train, &order, 8, &f.e) ||
+        loader_new(&l, source_over(&source, &f.train, &order), 8, &f.e) ||
         gradient_new(&g, model, pool, l, 64 / LEAVES + 1, 1, &f.e) ||
-        evaluator_new(&v, &f.job, model, &f.eval, pool, &f.e))
+        evaluator_new(&v, &f.job, model, source_over(&eval_source, &f.eval, NULL), pool, &f.e))
         fail_msg("%s", f.e.text);
     float *w = mem_floats(model_layout(model)->elems);
     assert_non_null(w);

@@ -13,6 +13,7 @@
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
 #include "worker/taught/taught.h"
+#include "tests/lib/gathered.h"
 
 /* ---- a job, its data and its cuts ---- */
 
@@ -100,9 +101,9 @@ static enum err reads(struct fixture *f, const char *rows, char numbers[32], cha
     dataset_close(&f->d);
     enum err err = dataset_load_given(&f->d, &f->job, taught_given(&f->t), 0, &f->e);
     for (uint64_t row = 0; row < f->d.rows && !err; row++) {
-        float x, y;
+        float x = 0, y;
         uint32_t there;
-        err = dataset_gather(&f->d, &row, 1, &x, &y, &there, &f->e);
+        err = gathered_rows(&f->d, &row, 1, &x, &y, &there, &f->e);
         n += (size_t)snprintf(numbers + n, 32 - n, "%g ", (double)x);
     }
     return err ? err : taught_agree(&f->t, &f->job, &f->d, -1, encoding, &f->e);

@@ -289,7 +289,7 @@ static struct epoch_line line_of(const struct epoch_end *end, uint64_t epoch,
         .eval = end->result->eval,
         .best = end->evaluating.evaluator && will_keep(end, epoch)};
     if (line.has_eval)
-        epoch_log_name_data(&line, &end->config.eval->contents);
+        epoch_log_name_data(&line, end->config.eval->contents);
     return line;
 }
 

@@ -18,7 +18,8 @@
 struct epoch_end_config {
     const struct job *job;
     const struct model *model;
-    const struct dataset *data, *eval; /* eval NULL: the job has no eval data */
+    const struct dataset *data;
+    struct source *eval; /* NULL: the job has no eval data */
     struct planted planted;
     struct best *best;
     struct curves *curves;

@@ -386,7 +386,7 @@ static enum err check_eval_data(const struct watch *v, const struct manifest *ne
                                 struct errmsg *e)
 {
     char data[CONTENTS_HEX_BYTES];
-    contents_hex(&v->role->eval->contents, data);
+    contents_hex(v->role->eval->contents, data);
     if (!eval_log_last(&v->log, newest->uuid) || !v->log.data[0] || strcmp(v->log.data, data) == 0)
         return ERR_OK;
     return err_set(
@@ -444,7 +444,7 @@ static enum err keep_result(struct watch *v, const struct manifest *m, const str
         events_restart(v->events, EVENTS_EVAL, v->undone < r->eval.step ? v->undone : r->eval.step);
     v->begun = v->unsaved = true;
     v->undone = UINT64_MAX;
-    contents_hex(&v->role->eval->contents, v->log.data);
+    contents_hex(v->role->eval->contents, v->log.data);
     eval_log_add_blas(&v->log, model_blas(v->role->model));
     uint64_t per_epoch = v->role->batches_per_epoch;
     bool ends = m->redo.there ? m->redo.begin == m->step : m->step % per_epoch == 0;

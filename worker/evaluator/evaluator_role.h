@@ -36,7 +36,7 @@ struct evaluator_role {
     const struct cluster *cluster;
     const struct model *model;
     const struct dataset *data; /* its fingerprint is the job's */
-    const struct dataset *eval;
+    struct source *eval;
     const char *encoding; /* encoding.json, by which the rows were read; NULL: they need none */
     struct planted planted;
     uint64_t batches_per_epoch;

@@ -11,7 +11,7 @@ void batch_init(struct batch *b, const struct row_layout *layout)
 void batch_release(struct batch *b, struct loader *l)
 {
     for (; b->leaves; b->leaves--)
-        if (b->microbatch[b->leaves - 1].x)
+        if (b->microbatch[b->leaves - 1].y)
             loader_release(l, &b->microbatch[b->leaves - 1]);
     b->there = false;
 }
@@ -26,11 +26,11 @@ void batch_close(struct batch *b)
 static enum err take_leaf(struct batch *b, struct loader *l, const struct session_task *task,
                           uint32_t leaf, struct errmsg *e)
 {
-    struct microbatch *m = &b->microbatch[b->leaves];
+    struct leaf *m = &b->microbatch[b->leaves];
     uint64_t id;
     uint32_t of;
     enum err err = ERR_OK;
-    *m = (struct microbatch){.n = 0};
+    *m = (struct leaf){.n = 0};
     if (epochs_leaf(task->work, task->batch, leaf, &id, &of))
         err = loader_get(l, id, of, m, e);
     if (!err)
@@ -77,7 +77,7 @@ bool batch_is(const struct batch *b, const struct session_task *task)
     return true;
 }
 
-const struct microbatch *batch_leaf(const struct batch *b, uint32_t leaf)
+const struct leaf *batch_leaf(const struct batch *b, uint32_t leaf)
 {
     for (uint32_t i = 0; i < b->leaves; i++)
         if (b->leaf[i] == leaf)

@@ -6,14 +6,14 @@
 
 #include "common/rows/row_values.h"
 #include "worker/core/session.h"
-#include "data/dataset.h"
+#include "data/source.h"
 
 struct batch {
     bool there;
     struct session_task task;
     uint32_t leaves;
     uint32_t leaf[TREE_LEAVES_MAX];
-    struct microbatch microbatch[TREE_LEAVES_MAX]; /* of each leaf, borrowed from the loader */
+    struct leaf microbatch[TREE_LEAVES_MAX]; /* of each leaf, borrowed from the loader */
     struct row_values rows;
 };
 
@@ -30,6 +30,6 @@ enum err batch_take(struct batch *b, struct loader *l, const struct session_task
 /* True if the batch has exactly the leaves of this task. */
 bool batch_is(const struct batch *b, const struct session_task *task);
 /* Leaf `leaf` of the step; the batch must have it. */
-const struct microbatch *batch_leaf(const struct batch *b, uint32_t leaf);
+const struct leaf *batch_leaf(const struct batch *b, uint32_t leaf);
 
 #endif

@@ -280,7 +280,7 @@ static enum err take_rows(struct worker_thread *t, const struct leaf_keys *keys,
 static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errmsg *e)
 {
     struct gradient *g = t->g;
-    struct microbatch batch = {.n = 0};
+    struct leaf batch = {.n = 0};
     uint64_t id;
     uint32_t of;
     bool there = epochs_leaf(g->work, g->batch, leaf, &id, &of);

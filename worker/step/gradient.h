@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "data/dataset.h"
+#include "data/source.h"
 #include "model/model.h"
 #include "common/math/pool.h"
 #include "worker/core/session.h"

@@ -109,7 +109,7 @@ static void step(struct train *t, const struct session_task *task)
     double began_s = clock_now_s();
     t->task_name = task->name;
     want_rows(t, task);
-    driver_begin(t->is.driver, task, order_batch_rows(t->config.order, task->batch));
+    driver_begin(t->is.driver, task, order_batch_rows(&t->config.source->order, task->batch));
     enum err err = gradient_compute(t->is.gradient, task, t->is.w, batch, push_range, t, &e);
     bool asks = !err && batch && guess(t, batch, &next, &err, &e);
     if (err) {
@@ -149,7 +149,6 @@ static enum err new_parts(struct train *t, struct errmsg *e)
     const struct layout *layout = model_layout(c->model);
     bool averages = job->optimizer.use_ema && c->cluster->is_chief;
     uint32_t threads = job->worker.threads ? job->worker.threads : cores_usable();
-    uint32_t rows = job->training.batch_size / job->training.microbatches + 1;
     /* tables: the microbatches of two tasks are held */
     uint32_t depth = (layout->rows ? 5 : 3) * job->training.microbatches;
     is->w = mem_floats(layout->elems);
@@ -164,19 +163,19 @@ static enum err new_parts(struct train *t, struct errmsg *e)
     if (!err)
         err = pool_new(&is->pool, threads, e);
     if (!err)
-        err = loader_new(&t->loader, c->data, c->order,
-                         depth < LOADER_DEPTH_MIN ? LOADER_DEPTH_MIN : depth, e);
+        err = loader_new(&t->loader, c->source, depth < LOADER_DEPTH_MIN ? LOADER_DEPTH_MIN : depth,
+                         e);
     if (!err)
-        err =
-            gradient_new(&is->gradient, c->model, is->pool, t->loader, rows, job->training.seed, e);
+        err = gradient_new(&is->gradient, c->model, is->pool, t->loader,
+                           order_leaf_rows_max(&c->source->order), job->training.seed, e);
     if (err)
         return err;
     const struct driver_config driver = {.job = job,
                                          .cluster = c->cluster,
                                          .layout = layout,
-                                         .contents = &c->data->contents,
+                                         .contents = c->source->contents,
                                          .blas = model_blas(c->model),
-                                         .batches_per_epoch = order_batches(c->order),
+                                         .batches_per_epoch = order_batches(&c->source->order),
                                          .threads = pool_threads(is->pool),
                                          .delays = fault_delays(&c->fault),
                                          .w = is->w,

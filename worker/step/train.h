@@ -6,7 +6,7 @@
 #define GRADWIRE_WORKER_STEP_TRAIN_H
 
 #include "common/process/fault.h"
-#include "data/dataset.h"
+#include "data/source.h"
 #include "worker/driver/driver.h"
 #include "worker/step/gradient.h"
 #include "model/model.h"
@@ -15,8 +15,7 @@ struct train_config {
     const struct job *job;
     const struct cluster *cluster;
     const struct model *model;
-    const struct dataset *data;
-    const struct order *order;
+    struct source *source;
     struct fault fault; /* for tests and benchmarks */
 };
 

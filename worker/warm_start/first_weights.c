@@ -76,7 +76,7 @@ enum err first_weights_read(const struct job *job, const struct layout *l, float
 /* ---- a job that begins ---- */
 
 /* The contents of the cut. */
-struct source {
+struct weights_of {
     const float *w;
     uint32_t tables;
     struct checkpoint_table table[ROW_TABLES_MAX];
@@ -85,7 +85,7 @@ struct source {
 
 static enum err fill(void *ctx, float *w, uint64_t first, uint64_t n, struct errmsg *e)
 {
-    const struct source *of = ctx;
+    const struct weights_of *of = ctx;
     (void)e;
     memcpy(w, of->w + first, n * sizeof *w);
     return ERR_OK;
@@ -93,12 +93,12 @@ static enum err fill(void *ctx, float *w, uint64_t first, uint64_t n, struct err
 
 static const struct checkpoint_rows *rows_of(void *ctx, struct bucket_range range)
 {
-    struct source *of = ctx;
+    struct weights_of *of = ctx;
     row_copy_init(&of->none, of->table, of->tables, range, 0);
     return &of->none.head;
 }
 
-static void list_tables(struct source *of, const struct layout *l, const struct job *job)
+static void list_tables(struct weights_of *of, const struct layout *l, const struct job *job)
 {
     of->tables = l->rows ? l->rows->tables : 0;
     for (uint32_t i = 0; i < of->tables; i++) {
@@ -114,7 +114,7 @@ static void list_tables(struct source *of, const struct layout *l, const struct 
 static enum err write_cut(const struct first_weights *s, const float *w, struct errmsg *e)
 {
     struct checkpoint_file files[FIRST_CUT_FILES_MAX];
-    struct source of = {.w = w};
+    struct weights_of of = {.w = w};
     uint32_t threads = 1; /* any plan can read the cut */
     struct manifest to = {.ps = 1, .ps_threads = &threads, .counted = s->job->model.tables};
     const struct first_cut cut = {.job = s->job,

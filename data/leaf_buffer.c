@@ -1,6 +1,9 @@
-#include "data/leaf_room.h"
+/* The memory of a leaf. Distinct keys are found by a hash table for each list while rows are added, and sorted by buckets in
+ * the end. */
+#include "data/leaf_buffer.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +17,7 @@ struct numbered_key {
 };
 
 /* The distinct keys of one list; a hash table while they are added. Mixed keys need no further hash. */
-struct room_list {
+struct list_buffer {
     bool repeating;             /* keys are listed as they come: no slots, no order */
     uint32_t keys, room, slots; /* slots: a power of two, more than twice the keys */
     uint32_t *slot;             /* a key's number + 1; 0: free */
@@ -26,7 +29,7 @@ struct room_list {
 };
 
 /* A key column that one list looks up. */
-struct room_column {
+struct column_buffer {
     const struct table_key *key;
     uint32_t list, width;
     uint32_t *count; /* (rows) for keys only */
@@ -34,12 +37,14 @@ struct room_column {
     float *weight;   /* (rows, width) for keys with weights only */
 };
 
-struct leaf_room {
-    const struct table_schema *schema;
+struct leaf_buffer {
+    struct leaf_form form;
     uint32_t rows, rows_max;
-    uint32_t columns, lists;
-    struct room_column *column; /* (columns) one for each pair of a list and a key column */
-    struct room_list *list;     /* (lists) */
+    uint64_t *numbers;            /* (rows_max) */
+    float *x, *y, *weight;        /* (rows_max, features), (rows_max), (rows_max); NULL: not held */
+    uint32_t columns, lists;      /* 0: no keys are held */
+    struct column_buffer *column; /* (columns) one for each pair of a list and a key column */
+    struct list_buffer *list;     /* (lists) */
     struct key_list *key_list;
     struct lookup_column *lookup; /* (schema->lookups) */
     uint32_t *column_of;          /* (schema->lookups) */
@@ -47,71 +52,79 @@ struct leaf_room {
     struct leaf_keys keys;
 };
 
+struct leaf_form leaf_form_of_cells(const struct table_schema *s)
+{
+    return (struct leaf_form){s->features, s->weighted, s};
+}
+
 /* ---- construction ---- */
 
-static bool column_init(struct room_column *c, const struct table_schema *s,
-                        const struct table_lookup *look, uint32_t rows)
+static bool column_init(struct column_buffer *c, const struct table_schema *s,
+                        const struct table_lookup *of, uint32_t rows)
 {
-    const struct table_key *key = &s->key[look->key];
+    const struct table_key *key = &s->key[of->key];
     bool several = key->kind == COLUMN_KEYS;
     uint32_t width = table_key_width(key);
-    *c = (struct room_column){.key = key,
-                              .list = look->list,
-                              .width = width,
-                              .at = mem_zalloc((size_t)rows * width, sizeof *c->at),
-                              .count = several ? mem_zalloc(rows, sizeof *c->count) : NULL};
+    *c = (struct column_buffer){.key = key,
+                                .list = of->list,
+                                .width = width,
+                                .at = mem_zalloc((size_t)rows * width, sizeof *c->at),
+                                .count = several ? mem_zalloc(rows, sizeof *c->count) : NULL};
     if (several && key->options.weights)
         c->weight = mem_zalloc((size_t)rows * width, sizeof *c->weight);
     return c->at && (c->count || !several) && (c->weight || !(several && key->options.weights));
 }
 
 /* Lookups of one column in one list share its indices. */
-static bool columns_init(struct leaf_room *r)
+static bool columns_init(struct leaf_buffer *r)
 {
-    const struct table_schema *s = r->schema;
+    const struct table_schema *s = r->form.schema;
     for (uint32_t i = 0; i < s->lookups; i++) {
-        const struct table_lookup *look = &s->lookup[i];
+        const struct table_lookup *of = &s->lookup[i];
         uint32_t same = 0;
         while (same < r->columns &&
-               (r->column[same].list != look->list || r->column[same].key != &s->key[look->key]))
+               (r->column[same].list != of->list || r->column[same].key != &s->key[of->key]))
             same++;
         r->column_of[i] = same;
-        if (same == r->columns && !column_init(&r->column[r->columns++], s, look, r->rows_max))
+        if (same == r->columns && !column_init(&r->column[r->columns++], s, of, r->rows_max))
             return false;
     }
     return true;
 }
 
-enum err leaf_room_new(struct leaf_room **out, const struct table_schema *s, uint32_t rows,
-                       struct errmsg *e)
+static enum err lookups_init(struct leaf_buffer *r, struct errmsg *e)
 {
-    assert(s->lookups > 0 && rows > 0);
-    struct leaf_room *r = mem_zalloc(1, sizeof *r);
-    if (!r)
-        return err_set(e, ERR_NOMEM, "out of memory for keys");
-    *r = (struct leaf_room){.schema = s,
-                            .rows_max = rows,
-                            .lists = s->lists,
-                            .column = mem_zalloc(s->lookups, sizeof *r->column),
-                            .list = mem_zalloc(s->lists, sizeof *r->list),
-                            .key_list = mem_zalloc(s->lists, sizeof *r->key_list),
-                            .lookup = mem_zalloc(s->lookups, sizeof *r->lookup),
-                            .column_of = mem_zalloc(s->lookups, sizeof *r->column_of),
-                            .several = mem_zalloc((size_t)s->several + 1, sizeof(uint32_t *))};
+    const struct table_schema *s = r->form.schema;
+    r->lists = s->lists;
+    r->column = mem_zalloc(s->lookups, sizeof *r->column);
+    r->list = mem_zalloc(s->lists, sizeof *r->list);
+    r->key_list = mem_zalloc(s->lists, sizeof *r->key_list);
+    r->lookup = mem_zalloc(s->lookups, sizeof *r->lookup);
+    r->column_of = mem_zalloc(s->lookups, sizeof *r->column_of);
+    r->several = mem_zalloc((size_t)s->several + 1, sizeof(uint32_t *));
     if (!r->several || !r->column || !r->list || !r->key_list || !r->lookup || !r->column_of ||
-        !columns_init(r)) {
-        leaf_room_free(r);
-        return err_set(e, ERR_NOMEM, "out of memory for the keys of %u rows", rows);
-    }
-    *out = r;
+        !columns_init(r))
+        return err_memory_for(e, "the keys of %u rows", r->rows_max);
     return ERR_OK;
 }
 
+static enum err values_init(struct leaf_buffer *r, struct errmsg *e)
+{
+    /* also without features there is memory */
+    size_t features = r->form.features ? r->form.features : 1;
+    r->x = r->rows_max <= SIZE_MAX / features ? mem_floats(r->rows_max * features) : NULL;
+    r->y = mem_floats(r->rows_max);
+    r->weight = r->form.weighted ? mem_floats(r->rows_max) : NULL;
+    return r->x && r->y && (r->weight || !r->form.weighted)
+               ? ERR_OK
+               : err_memory_for(e, "%u rows", r->rows_max);
+}
+
 /* Room for all keys that the rows can have. */
-static enum err reserve_keys(struct leaf_room *r, struct errmsg *e)
+static enum err reserve_keys(struct leaf_buffer *r, struct errmsg *e)
 {
     for (uint32_t i = 0; i < r->columns; i++) {
-        struct room_list *l = &r->list[r->column[i].list];
+        struct list_buffer *l = &r->list[r->column[i].list];
         uint64_t room = l->room + (uint64_t)r->rows_max * r->column[i].width;
         if (room > UINT32_MAX - 1)
             return err_set(e, ERR_INPUT, "%u rows at a time look up too many keys", r->rows_max);
@@ -121,27 +134,42 @@ static enum err reserve_keys(struct leaf_room *r, struct errmsg *e)
         r->list[i].repeating = true;
         r->list[i].came = mem_zalloc(r->list[i].room, sizeof *r->list[i].came);
         if (!r->list[i].came)
-            return err_set(e, ERR_NOMEM, "out of memory for the keys of %u rows", r->rows_max);
+            return err_memory_for(e, "the keys of %u rows", r->rows_max);
     }
     return ERR_OK;
 }
 
-enum err leaf_room_new_repeating(struct leaf_room **room, const struct table_schema *s,
-                                 uint32_t rows, struct errmsg *e)
+static enum err parts_init(struct leaf_buffer *r, enum leaf_parts parts, struct errmsg *e)
 {
-    struct leaf_room *r;
-    enum err err = leaf_room_new(&r, s, rows, e);
-    if (err)
-        return err;
-    err = reserve_keys(r, e);
-    if (err)
-        leaf_room_free(r);
-    else
-        *room = r;
-    return err;
+    enum err err = ERR_OK;
+    if (!(r->numbers = mem_zalloc(r->rows_max, sizeof *r->numbers)))
+        return err_memory_for(e, "%u rows", r->rows_max);
+    if (parts & LEAF_VALUES)
+        err = values_init(r, e);
+    if (!err && (parts & LEAF_LOOKUPS) && leaf_form_has_keys(&r->form))
+        err = lookups_init(r, e);
+    return !err && (parts & LEAF_REPEATED) ? reserve_keys(r, e) : err;
 }
 
-static void list_close(struct room_list *l)
+enum err leaf_buffer_new(struct leaf_buffer **out, const struct leaf_form *form, uint32_t rows,
+                         enum leaf_parts parts, struct errmsg *e)
+{
+    struct leaf_buffer *r = mem_zalloc(1, sizeof *r);
+    assert(rows > 0);
+    if (!r)
+        return err_memory_for(e, "rows");
+    r->form = *form;
+    r->rows_max = rows;
+    enum err err = parts_init(r, parts, e);
+    if (err) {
+        leaf_buffer_free(r);
+        return err;
+    }
+    *out = r;
+    return ERR_OK;
+}
+
+static void list_close(struct list_buffer *l)
 {
     mem_free(l->slot);
     mem_free(l->came);
@@ -151,10 +179,14 @@ static void list_close(struct room_list *l)
     mem_free(l->begin);
 }
 
-void leaf_room_free(struct leaf_room *r)
+void leaf_buffer_free(struct leaf_buffer *r)
 {
     if (!r)
         return;
+    mem_free(r->numbers);
+    mem_free(r->x);
+    mem_free(r->y);
+    mem_free(r->weight);
     for (uint32_t i = 0; i < r->columns; i++) {
         mem_free(r->column[i].at);
         mem_free(r->column[i].count);
@@ -173,7 +205,7 @@ void leaf_room_free(struct leaf_room *r)
 
 /* ---- adding keys ---- */
 
-void leaf_room_clear(struct leaf_room *r)
+void leaf_buffer_clear(struct leaf_buffer *r)
 {
     r->rows = 0;
     for (uint32_t i = 0; i < r->lists; i++) {
@@ -184,7 +216,7 @@ void leaf_room_clear(struct leaf_room *r)
 }
 
 /* The slot that has the key, or the free slot for it. */
-static uint32_t slot_of(const struct room_list *l, uint64_t mixed)
+static uint32_t slot_of(const struct list_buffer *l, uint64_t mixed)
 {
     uint32_t mask = l->slots - 1, i = (uint32_t)mixed & mask;
     while (l->slot[i] && l->came[l->slot[i] - 1] != mixed)
@@ -193,7 +225,7 @@ static uint32_t slot_of(const struct room_list *l, uint64_t mixed)
 }
 
 /* Double the slots, with arrays for half of them. */
-static bool grow(struct room_list *l)
+static bool grow(struct list_buffer *l)
 {
     uint32_t slots = l->slots ? 2 * l->slots : SLOTS_FEWEST, room = slots / 2;
     uint32_t *slot = slots ? mem_zalloc(slots, sizeof *slot) : NULL;
@@ -212,7 +244,7 @@ static bool grow(struct room_list *l)
     return true;
 }
 
-static bool number_of(struct room_list *l, uint64_t mixed, uint32_t *number)
+static bool number_of(struct list_buffer *l, uint64_t mixed, uint32_t *number)
 {
     if (l->repeating) {
         assert(l->keys < l->room);
@@ -236,7 +268,7 @@ static uint64_t key_at(const uint32_t *cells)
     return cells[0] | (uint64_t)cells[1] << 32;
 }
 
-static bool add_key(struct room_list *l, const struct room_column *c, const uint32_t *cells,
+static bool add_key(struct list_buffer *l, const struct column_buffer *c, const uint32_t *cells,
                     uint32_t *at)
 {
     bool there = c->key->options.missing != KEY_MISSING_NONE || cells[SCHEMA_KEY_CELLS];
@@ -244,7 +276,7 @@ static bool add_key(struct room_list *l, const struct room_column *c, const uint
     return !there || number_of(l, key_at(cells), at);
 }
 
-static bool add_keys(struct room_list *l, const struct room_column *c, const uint32_t *cells,
+static bool add_keys(struct list_buffer *l, const struct column_buffer *c, const uint32_t *cells,
                      uint32_t row)
 {
     uint32_t each = SCHEMA_KEY_CELLS + (c->weight != NULL), n = cells[0];
@@ -262,7 +294,7 @@ static bool add_keys(struct room_list *l, const struct room_column *c, const uin
 }
 
 /* A row of weight 0 has no keys: its loss is 0 whatever it reads. */
-static void add_nothing(struct room_column *c, uint32_t row)
+static void add_nothing(struct column_buffer *c, uint32_t row)
 {
     if (c->count)
         c->count[row] = 0;
@@ -270,11 +302,11 @@ static void add_nothing(struct room_column *c, uint32_t row)
         c->at[row] = LOOKUP_NONE;
 }
 
-static bool add_column(struct leaf_room *r, struct room_column *c, const uint32_t *cells)
+static bool add_column(struct leaf_buffer *r, struct column_buffer *c, const uint32_t *cells)
 {
     const uint32_t *at =
-        c->count ? r->several[c->key->nth] : table_key_cells(r->schema, c->key, cells);
-    if (r->schema->weighted && !(table_float(cells[r->schema->inputs + 1]) > 0.0f)) {
+        c->count ? r->several[c->key->nth] : table_key_cells(r->form.schema, c->key, cells);
+    if (r->form.weighted && !(table_float(cells[r->form.schema->inputs + 1]) > 0.0f)) {
         add_nothing(c, r->rows);
         return true;
     }
@@ -283,9 +315,9 @@ static bool add_column(struct leaf_room *r, struct room_column *c, const uint32_
 }
 
 /* In one walk over the row. */
-static void find_several(struct leaf_room *r, const uint32_t *cells)
+static void find_several(struct leaf_buffer *r, const uint32_t *cells)
 {
-    const struct table_schema *s = r->schema;
+    const struct table_schema *s = r->form.schema;
     const uint32_t *at = table_several_cells(s, 0, cells);
     for (uint32_t i = 0; i < s->several; i++) {
         r->several[i] = at;
@@ -293,15 +325,47 @@ static void find_several(struct leaf_room *r, const uint32_t *cells)
     }
 }
 
-enum err leaf_room_add(struct leaf_room *r, const uint32_t *cells, struct errmsg *e)
+static bool add_lookups(struct leaf_buffer *r, const uint32_t *cells)
 {
-    assert(r->rows < r->rows_max);
     bool ok = true;
     find_several(r, cells);
     for (uint32_t i = 0; i < r->columns && ok; i++)
         ok = add_column(r, &r->column[i], cells);
+    return ok;
+}
+
+enum err leaf_buffer_add(struct leaf_buffer *r, const uint32_t *cells, struct errmsg *e)
+{
+    const struct table_schema *s = r->form.schema;
+    assert(r->rows < r->rows_max);
+    if (isnan(table_float(cells[s->inputs])))
+        return ERR_OK;
+    if (r->x) {
+        table_features(s, cells, r->x + (size_t)r->rows * r->form.features);
+        r->y[r->rows] = table_float(cells[s->inputs]);
+    }
+    if (r->weight)
+        r->weight[r->rows] = table_float(cells[s->inputs + 1]);
+    bool ok = r->columns == 0 || add_lookups(r, cells);
     r->rows++;
-    return ok ? ERR_OK : err_set(e, ERR_NOMEM, "out of memory for keys");
+    return ok ? ERR_OK : err_memory_for(e, "keys");
+}
+
+float *leaf_buffer_add_numbers(struct leaf_buffer *r, float label)
+{
+    assert(r->rows < r->rows_max && !r->weight && r->columns == 0);
+    r->y[r->rows] = label;
+    return r->x + (size_t)r->rows++ * r->form.features;
+}
+
+uint32_t leaf_buffer_rows(const struct leaf_buffer *r)
+{
+    return r->rows;
+}
+
+uint64_t *leaf_buffer_numbers(struct leaf_buffer *r)
+{
+    return r->numbers;
 }
 
 /* ---- sorting ---- */
@@ -321,7 +385,7 @@ static uint32_t bits_for(uint32_t keys)
     return bits;
 }
 
-static bool reserve_order(struct room_list *l)
+static bool reserve_order(struct list_buffer *l)
 {
     uint32_t room = l->slots / 2, buckets = UINT32_C(1) << bits_for(l->keys);
     if (l->room < room) {
@@ -361,7 +425,7 @@ static void sort_bucket(struct numbered_key *k, uint32_t n)
 }
 
 /* begin[b]: the index in `order` where bucket b begins; each key is put at its bucket's next index. */
-static void fill_buckets(struct room_list *l, uint32_t bits)
+static void fill_buckets(struct list_buffer *l, uint32_t bits)
 {
     uint32_t buckets = UINT32_C(1) << bits, at = 0, shift = 64 - bits;
     memset(l->begin, 0, ((size_t)buckets + 1) * sizeof *l->begin);
@@ -376,7 +440,7 @@ static void fill_buckets(struct room_list *l, uint32_t bits)
         l->order[l->begin[l->came[i] >> shift]++] = (struct numbered_key){l->came[i], i};
 }
 
-static bool sort_list(struct room_list *l)
+static bool sort_list(struct list_buffer *l)
 {
     if (l->keys == 0 || l->repeating)
         return true;
@@ -393,7 +457,7 @@ static bool sort_list(struct room_list *l)
     return true;
 }
 
-static void rank_places(const struct leaf_room *r, const struct room_column *c)
+static void rank_places(const struct leaf_buffer *r, const struct column_buffer *c)
 {
     const uint32_t *rank = r->list[c->list].rank;
     if (r->list[c->list].repeating)
@@ -405,21 +469,31 @@ static void rank_places(const struct leaf_room *r, const struct room_column *c)
     }
 }
 
-enum err leaf_room_finish(struct leaf_room *r, const struct leaf_keys **keys, struct errmsg *e)
+static enum err finish_keys(struct leaf_buffer *r, struct errmsg *e)
 {
     for (uint32_t i = 0; i < r->lists; i++) {
         if (!sort_list(&r->list[i]))
-            return err_set(e, ERR_NOMEM, "out of memory for keys");
-        const struct room_list *l = &r->list[i];
+            return err_memory_for(e, "keys");
+        const struct list_buffer *l = &r->list[i];
         r->key_list[i] = (struct key_list){l->keys, l->repeating ? l->came : l->mixed};
     }
     for (uint32_t i = 0; i < r->columns; i++)
         rank_places(r, &r->column[i]);
-    for (uint32_t i = 0; i < r->schema->lookups; i++) {
-        const struct room_column *c = &r->column[r->column_of[i]];
+    for (uint32_t i = 0; i < r->form.schema->lookups; i++) {
+        const struct column_buffer *c = &r->column[r->column_of[i]];
         r->lookup[i] = (struct lookup_column){c->width, c->count, c->at, c->weight};
     }
-    r->keys = (struct leaf_keys){r->lists, r->key_list, r->schema->lookups, r->lookup};
-    *keys = &r->keys;
+    r->keys = (struct leaf_keys){r->lists, r->key_list, r->form.schema->lookups, r->lookup};
     return ERR_OK;
+}
+
+enum err leaf_buffer_finish(struct leaf_buffer *r, struct leaf *leaf, struct errmsg *e)
+{
+    enum err err = r->columns ? finish_keys(r, e) : ERR_OK;
+    leaf->n = r->rows;
+    leaf->x = r->x;
+    leaf->y = r->y;
+    leaf->weight = r->weight;
+    leaf->keys = r->columns ? &r->keys : NULL;
+    return err;
 }

@@ -7,11 +7,7 @@
 #include <cmocka.h>
 
 #include <cblas.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "job/job.h"
 #include "common/math/kernels.h"
@@ -22,8 +18,7 @@
 #include "export/export.h"
 #include "model/model.h"
 #include "tests/lib/gathered.h"
-
-enum { DIGEST_BYTES = 65 };
+#include "tests/lib/learned.h"
 
 /* The last batch of the epoch is short. */
 #define COMMON                                                                                     \
@@ -76,7 +71,7 @@ static void apply(const struct optimizer *o, const struct layout *l, uint64_t t,
     }
 }
 
-static void learn_in_one_process(const struct job *job, char digest[DIGEST_BYTES])
+static void learn_in_one_process(const struct job *job, char digest[LEARNED_DIGEST_BYTES])
 {
     struct errmsg e = {""};
     struct model *model;
@@ -122,47 +117,17 @@ static void learn_in_one_process(const struct job *job, char digest[DIGEST_BYTES
     model_free(model);
 }
 
-/* Exits are asserted; the processes' own words are shown only when they fail. */
-static void learn_in_processes(const char *file, const char *const *sets, size_t n,
-                               char digest[DIGEST_BYTES])
-{
-    char dir[] = "/tmp/gradwire-plain-XXXXXX", command[4096], line[4096] = "",
-         found[DIGEST_BYTES] = "";
-    assert_non_null(mkdtemp(dir));
-    const char *build = getenv("GRADWIRE_BUILD");
-    int at = snprintf(command, sizeof command, "%s/worker/worker --job=%s --output=%s/out",
-                      build ? build : "build", file, dir);
-    for (size_t i = 0; i < n; i++)
-        at += snprintf(command + at, sizeof command - (size_t)at, " --set='%s'", sets[i]);
-    (void)snprintf(command + at, sizeof command - (size_t)at,
-                   " > %s/log 2>&1 || { cat %s/log; exit 1; }", dir, dir);
-    assert_int_equal(system(command), 0);
-    (void)snprintf(command, sizeof command, "%s/out/summary.json", dir);
-    FILE *summary = fopen(command, "r");
-    assert_non_null(summary);
-    while (fgets(line, sizeof line, summary)) {
-        const char *key = strstr(line, "\"digest\"");
-        if (key)
-            (void)sscanf(key, "\"digest\"%*[^0-9a-f]%64[0-9a-f]", found);
-    }
-    (void)fclose(summary);
-    (void)snprintf(command, sizeof command, "rm -rf %s", dir);
-    assert_int_equal(system(command), 0);
-    assert_int_equal(strlen(found), DIGEST_BYTES - 1);
-    memcpy(digest, found, DIGEST_BYTES);
-}
-
 static void assert_equal_learning(const char *const *sets, size_t n)
 {
     const char *file = "examples/mnist/mlp.yaml";
     struct errmsg e = {""};
     struct job job = {0};
-    char alone[DIGEST_BYTES], processes[DIGEST_BYTES];
+    char alone[LEARNED_DIGEST_BYTES], processes[LEARNED_DIGEST_BYTES];
     if (job_load(&job, file, sets, n, &e))
         fail_msg("%s", e.text);
     learn_in_one_process(&job, alone);
     job_close(&job);
-    learn_in_processes(file, sets, n, processes);
+    learned_by_processes(file, sets, n, processes);
     assert_string_equal(processes, alone);
 }
 

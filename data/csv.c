@@ -1129,7 +1129,7 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     c.format.grammar.quotes &= !c.format.libsvm;
     c.format.unlabeled = r->unlabeled;
     c.format.keep = r->sink ? r->sink->keep : NULL;
-    c.format.signs = job_loss_labels(r->job->model.loss) == LABELS_TWO_CLASSES &&
+    c.format.signs = job_loss_labels(r->job->model.head[0].loss) == LABELS_TWO_CLASSES &&
                      !c.format.names.count && c.format.others == VOCABULARY_NONE;
     err = read_paths(&c, pool, e);
     csv_format_close(&c.format);

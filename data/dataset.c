@@ -123,7 +123,7 @@ void dataset_warn(const struct reading *r, const char *fmt, ...)
 
 bool dataset_has_classes(const struct job *job)
 {
-    return job_loss_labels(job->model.loss) != LABELS_VALUES;
+    return job_loss_labels(job->model.head[0].loss) != LABELS_VALUES;
 }
 
 /* The labels of the file are class numbers. */
@@ -132,7 +132,7 @@ static bool has_class_numbers(const struct job *job)
     for (uint32_t i = 0; i < job->data.csv.columns; i++)
         if (job->data.csv.column[i].kind == COLUMN_LABEL && job->data.csv.column[i].words)
             return false;
-    return job->model.loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    return job->model.head[0].loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
 }
 
 /* Warn of rows from which nothing can be learned. A look may have seen the beginnings alone. */
@@ -196,7 +196,7 @@ static const char *eval_key(const struct job *job)
 /* `classes`: from the model, if it is known; for two classes the loss is enough. */
 static struct reading reading_of(const struct job *job, int eval, uint32_t classes)
 {
-    if (!classes && job_loss_labels(job->model.loss) == LABELS_TWO_CLASSES)
+    if (!classes && job_loss_labels(job->model.head[0].loss) == LABELS_TWO_CLASSES)
         classes = 2;
     return (struct reading){.job = job,
                             .key = eval ? eval_key(job) : "data.train",

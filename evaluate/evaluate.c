@@ -213,8 +213,8 @@ struct evaluator {
     uint64_t blocks, end;   /* end: of the blocks whose rows are read */
     atomic_ullong next;
     atomic_bool stopped;
-    struct sums *sums;       /* one for each block */
-    struct ranking *ranking; /* NULL: no metric needs METRIC_SCORES */
+    struct sums *sums;                      /* one for each block */
+    struct ranking *ranking[JOB_HEADS_MAX]; /* NULL: no metric of the head needs METRIC_SCORES */
     bool said_undefined;
     atomic_bool failed; /* the setter also sets err and e */
     enum err err;
@@ -223,6 +223,7 @@ struct evaluator {
 
 static enum err make_lanes(struct evaluator *v, uint32_t threads, struct errmsg *e)
 {
+    assert(model_labels(v->model) == 1); /* the source has one label */
     enum err err = v->lane && v->sums ? ERR_OK : ERR_NOMEM;
     for (uint32_t i = 0; !err && i < threads; i++) {
         struct lane *l = &v->lane[i];
@@ -239,10 +240,11 @@ static enum err evaluator_make(struct evaluator *v, uint32_t threads, struct err
     enum err err = make_lanes(v, threads, e);
     if (!err && rows)
         err = eval_rows_new(&v->rows, rows, v->source, v->pool, e);
-    if (err || !metric_is_needed(v->job, METRIC_SCORES))
-        return err;
-    return ranking_new(&v->ranking, v->source->rows, threads, v->source->spill, RANKING_ROOM_BYTES,
-                       e);
+    for (uint32_t h = 0; h < v->job->model.heads && !err; h++)
+        if (metric_is_needed(v->job, h, METRIC_SCORES))
+            err = ranking_new(&v->ranking[h], v->source->rows * v->job->model.head[h].labels,
+                              threads, v->source->spill, RANKING_ROOM_BYTES, e);
+    return err;
 }
 
 enum err evaluator_new(struct evaluator **out, const struct job *job, const struct model *model,
@@ -279,19 +281,22 @@ void evaluator_free(struct evaluator *v)
     mem_free(v->lane);
     mem_free(v->sums);
     eval_rows_free(v->rows);
-    ranking_free(v->ranking);
+    for (uint32_t h = 0; h < JOB_HEADS_MAX; h++)
+        ranking_free(v->ranking[h]);
     mem_free(v);
 }
 
-/* Add the scores of the lane's last pass, over its leaf. */
-static enum err rank_block(struct evaluator *v, uint32_t thread, struct errmsg *e)
+/* Add the scores of a head in the thread's last pass, over these examples. */
+static enum err rank_block(struct evaluator *v, uint32_t thread, uint32_t head,
+                           const struct examples *x, struct errmsg *e)
 {
-    const struct leaf *l = &v->lane[thread].leaf;
-    const float *z = model_run_outputs(v->lane[thread].run);
     struct scored scored[ROWS];
-    for (uint32_t i = 0; i < l->n; i++)
-        scored[i] = (struct scored){z[i], l->weight ? l->weight[i] : 1.0f, l->y[i] > 0.5f};
-    return ranking_add(v->ranking, thread, scored, l->n, e);
+    enum err err = ERR_OK;
+    for (uint32_t label = 0; label < v->job->model.head[head].labels && !err; label++) {
+        uint32_t n = metric_scores(v->lane[thread].run, head, label, x, scored);
+        err = ranking_add(v->ranking[head], thread, scored, n, e);
+    }
+    return err;
 }
 
 static enum err evaluate_block(struct evaluator *v, uint32_t thread, uint64_t block,
@@ -311,7 +316,10 @@ static enum err evaluate_block(struct evaluator *v, uint32_t thread, uint64_t bl
     if (err)
         return err;
     model_eval(l->run, v->w, &x, &v->sums[block]);
-    return v->ranking ? rank_block(v, thread, e) : ERR_OK;
+    for (uint32_t h = 0; h < v->job->model.heads && !err; h++)
+        if (v->ranking[h])
+            err = rank_block(v, thread, h, &x, e);
+    return err;
 }
 
 static void evaluate_blocks(void *ctx, uint32_t thread)
@@ -347,6 +355,8 @@ static struct sums join_blocks(const struct evaluator *v)
 /* The metrics that need METRIC_SCORES, while the rows are visited. */
 struct ranked {
     uint32_t metrics;
+    uint32_t head; /* the one with the rows */
+    const struct job_metric *metric;
     const struct metric_type *type[METRICS_MAX]; /* NULL: it needs something else */
     _Alignas(max_align_t) char of[METRICS_MAX][METRIC_RANKED_BYTES];
 };
@@ -355,7 +365,7 @@ static void add_scored(void *ctx, const struct scored *row)
 {
     struct ranked *r = ctx;
     for (uint32_t i = 0; i < r->metrics; i++)
-        if (r->type[i])
+        if (r->type[i] && r->metric[i].head == r->head)
             r->type[i]->add_scored(r->of[i], row);
 }
 
@@ -376,12 +386,15 @@ static enum err make_metrics(struct evaluator *v, const struct sums *sums, doubl
                              struct errmsg *e)
 {
     const struct job *job = v->job;
-    struct ranked ranked = {.metrics = job->model.metrics};
+    struct ranked ranked = {.metrics = job->model.metrics, .metric = job->model.metric};
+    enum err err = ERR_OK;
     for (uint32_t i = 0; i < job->model.metrics; i++) {
         const struct metric_type *type = metric_type_of(job->model.metric[i].kind);
         ranked.type[i] = type->needs == METRIC_SCORES ? type : NULL;
     }
-    enum err err = v->ranking ? ranking_walk(v->ranking, add_scored, &ranked, e) : ERR_OK;
+    for (; ranked.head < job->model.heads && !err; ranked.head++)
+        if (v->ranking[ranked.head])
+            err = ranking_walk(v->ranking[ranked.head], add_scored, &ranked, e);
     if (err)
         return err_wrap(e, err, "evaluation: ");
     for (uint32_t i = 0; i < job->model.metrics; i++) {
@@ -413,8 +426,9 @@ enum err evaluator_run(struct evaluator *v, const float *w, const struct row_rea
 {
     assert(!v->rows || rows);
     v->w = w;
-    if (v->ranking)
-        ranking_begin(v->ranking);
+    for (uint32_t h = 0; h < v->job->model.heads; h++)
+        if (v->ranking[h])
+            ranking_begin(v->ranking[h]);
     atomic_store(&v->stopped, false);
     atomic_store(&v->failed, false);
     v->err = ERR_OK;

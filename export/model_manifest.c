@@ -234,7 +234,7 @@ static json_t *tensors(const struct layout *l, bool *ok)
 
 static const char *loss_word(const struct job *job)
 {
-    return job_word_of(job_key_find("model.loss")->words, (int)job->model.loss);
+    return job_word_of(job_key_find("model.loss")->words, (int)job->model.head[0].loss);
 }
 
 static json_t *model(const struct model_manifest *m, const json_t *job, bool *ok)
@@ -247,7 +247,7 @@ static json_t *model(const struct model_manifest *m, const json_t *job, bool *ok
     manifest_put(all, "layers", layers(m, job, ok), ok);
     manifest_put(all, "output", json_string(j->model.layer[j->model.layers - 1].name), ok);
     manifest_put(all, "loss", json_string(loss_word(j)), ok);
-    manifest_put(all, "from_logits", json_boolean(j->model.from_logits), ok);
+    manifest_put(all, "from_logits", json_boolean(j->model.head[0].from_logits), ok);
     manifest_put(all, "tensors", tensors(model_layout(m->model), ok), ok);
     return all;
 }

@@ -104,11 +104,12 @@ static void codecs_write(FILE *out, const struct job_key *key, uint32_t bits)
 
 static void class_weights_write(FILE *out, const struct job *job)
 {
+    const struct job_head *head = &job->model.head[0];
     char number[DIGITS_REAL_BYTES];
-    for (uint32_t i = 0; i < job->training.class_weights; i++)
-        (void)fprintf(out, "%s%u: %s", i ? ", " : "{", job->training.class_weight[i].label,
-                      digits_float((double)job->training.class_weight[i].weight, number));
-    (void)fputs(job->training.class_weights ? "}" : "{}", out);
+    for (uint32_t i = 0; i < head->class_weights; i++)
+        (void)fprintf(out, "%s%u: %s", i ? ", " : "{", head->class_weight[i].label,
+                      digits_float((double)head->class_weight[i].weight, number));
+    (void)fputs(head->class_weights ? "}" : "{}", out);
 }
 
 /* Keys that are omitted because their value is the default: the layer is trainable, reads only the one before it, or
@@ -124,7 +125,7 @@ static bool is_default(const struct job_key *key, const struct job *job, const v
     if (key->own)
         return !*(const bool *)((const char *)element + key->own);
     if (key->type == KEY_CLASS_WEIGHTS)
-        return job->training.class_weights == 0;
+        return job->model.head[0].class_weights == 0;
     if (key->type == KEY_NAME && job_key_of_layer(key))
         return !*(const char *)job_key_at(key, job, element);
     if (key->type == KEY_COLUMN_TEXT && strstr(key->path, ".space"))

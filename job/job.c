@@ -564,6 +564,8 @@ static enum err job_from_tree(struct job *job, const struct job_node *root, cons
     enum err err = made && r ? ERR_OK : err_memory(e);
     if (!err) {
         *r = (struct job_reader){.job = made, .name = name, .dir = dir, .e = e};
+        made->model.heads = 1;
+        made->model.head[0] = job_head_of_one_label();
         err = read_tree(r, root);
         if (err)
             job_close(made);

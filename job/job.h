@@ -18,6 +18,7 @@
 enum {
     JOB_LAYERS_MAX = 128,
     JOB_COLUMNS_MAX = 4096,
+    JOB_HEADS_MAX = 8,
     JOB_CLASS_WEIGHTS_MAX = 64,
     JOB_MICROBATCHES_MAX = TREE_LEAVES_MAX,
     JOB_AUGMENT_SIDE_MAX = 4096, /* pixels */
@@ -105,6 +106,7 @@ enum data_format { JOB_FORMATS(JOB_FORMAT_KIND, JOB_NO_ALIAS) };
 struct job_metric {
     enum metric_kind kind;
     const char *name; /* of its value, in every report; static */
+    uint32_t head;
 };
 
 /* The value that training.monitor watches: the loss, or MONITOR_METRIC + a metric_kind. */
@@ -113,6 +115,19 @@ enum { MONITOR_NONE, MONITOR_LOSS, MONITOR_METRIC };
 struct class_weight {
     uint32_t label;
     float weight;
+};
+
+/* A loss, and what it reads. Training minimizes the weighted sum of the heads' losses. Job files describe one head, of the last
+ * layer and one label. */
+struct job_head {
+    uint32_t inputs, input[JOB_INPUTS_MAX]; /* as of a layer, side by side; none: the last layer */
+    uint32_t labels; /* columns of them; the outputs are shared out among them */
+    bool masked;     /* examples can lack labels */
+    float weight;
+    enum loss_kind loss;
+    bool from_logits;
+    uint32_t class_weights; /* other classes have weight 1 */
+    struct class_weight class_weight[JOB_CLASS_WEIGHTS_MAX];
 };
 enum checkpoint_store { STORE_AUTO, STORE_SHARED, STORE_CHIEF };
 enum nan_guard {
@@ -292,6 +307,11 @@ enum job_place {
 };
 enum { JOB_FILE_SHOWN = 160, JOB_LINE_SET = INT32_MAX };
 
+static inline struct job_head job_head_of_one_label(void)
+{
+    return (struct job_head){.labels = 1, .weight = 1};
+}
+
 struct job {
     char name[JOB_NAME_MAX];
     struct {
@@ -304,8 +324,8 @@ struct job {
         uint32_t *selected;                     /* indices of columns of data.csv, by selection */
         struct job_lookup *lookup;              /* (lookups); those of one layer are consecutive */
         struct job_table table[ROW_TABLES_MAX]; /* in the order of the layers that first use them */
-        enum loss_kind loss;
-        bool from_logits;
+        uint32_t heads;
+        struct job_head head[JOB_HEADS_MAX];
         uint32_t metrics;
         struct job_metric metric[METRICS_MAX];
         char *weights; /* an absolute path: a safetensors file with first values; NULL: none */
@@ -330,8 +350,6 @@ struct job {
     char decay_exclude[JOB_NAMES_BYTES]; /* parts of tensor names, separated by commas */
     struct job_training {
         uint32_t epochs, batch_size, microbatches; /* microbatches: resolved, never 0 */
-        uint32_t class_weights;                    /* other classes have weight 1 */
-        struct class_weight class_weight[JOB_CLASS_WEIGHTS_MAX];
         enum update_mode update;
         uint64_t seed;
         float clip_norm;          /* 0: no clipping */
@@ -415,7 +433,7 @@ const char *job_update_word(enum update_mode update);
 const char *job_nan_guard_word(enum nan_guard guard);
 const char *job_loss_word(enum loss_kind kind);
 enum job_labels job_loss_labels(enum loss_kind kind);
-/* The metric with its word as the name. */
+/* The metric of the first head, with its word as the name. */
 struct job_metric job_metric_of(enum metric_kind kind);
 /* As Keras's mode "auto": false for errors and losses, and where neither is better. */
 bool job_metric_larger_is_better(enum metric_kind kind);

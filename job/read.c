@@ -315,23 +315,22 @@ static enum err read_metrics(struct job_reader *r, const struct job_key *key,
 static enum err read_class_weights(struct job_reader *r, const struct job_key *key,
                                    const struct job_node *node)
 {
-    struct job *job = r->job;
+    struct job_head *head = &r->job->model.head[0];
     uint64_t label;
     char *end;
     if (node->kind != NODE_MAP)
         return job_refuse_value(r, key, node);
-    job->training.class_weights = 0;
+    head->class_weights = 0;
     for (const struct job_node *c = node->child; c; c = c->next) {
         if (!integer_parse(c->key, &label) || label > UINT32_MAX)
             return job_refuse(r, c, key->path, "%.*s is not a class; a class is an integer from 0",
                               SHOWN_BYTES, c->key);
-        if (job->training.class_weights == JOB_CLASS_WEIGHTS_MAX || !has_text(c) || c->quoted)
+        if (head->class_weights == JOB_CLASS_WEIGHTS_MAX || !has_text(c) || c->quoted)
             return job_refuse_value(r, key, c);
         float weight = strtof(c->text, &end);
         if (!real_is_written_well(c->text) || *end || !isfinite(weight) || weight < 0)
             return job_refuse_value(r, key, c);
-        job->training.class_weight[job->training.class_weights++] =
-            (struct class_weight){(uint32_t)label, weight};
+        head->class_weight[head->class_weights++] = (struct class_weight){(uint32_t)label, weight};
     }
     return ERR_OK;
 }

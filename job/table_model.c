@@ -373,16 +373,17 @@ static const struct job_key keys[] = {
             "the values in the file; any other tensor begins with its initializer. The file is "
             "read only if the job begins from scratch. Its contents belong to the job's identity.",
             EXAMPLE("runs/first/model/weights.safetensors"), .fallback_doc = "none"),
-    JOB_KEY("model.loss", CHOICE, model.loss,
+    JOB_KEY("model.loss", CHOICE, model.head[0].loss,
             "The function that training minimizes. If the last layer is the softmax or sigmoid "
             "that matches the loss, gradwire computes the two together, which is more precise.",
             EXAMPLE("binary_crossentropy"), .identity = true, .required = true,
             .words = job_loss_words),
-    JOB_KEY("model.loss.sparse_categorical_crossentropy.from_logits", BOOL, model.from_logits,
+    JOB_KEY("model.loss.sparse_categorical_crossentropy.from_logits", BOOL,
+            model.head[0].from_logits,
             "The model's outputs are logits: its last layer has no softmax.", EXAMPLE("true"),
             .identity = true, .fallback = "false"),
     NOT_YET("model.loss.sparse_categorical_crossentropy.ignore_class", "null", "a class to ignore"),
-    JOB_KEY("model.loss.binary_crossentropy.from_logits", BOOL, model.from_logits,
+    JOB_KEY("model.loss.binary_crossentropy.from_logits", BOOL, model.head[0].from_logits,
             "The model's output is a logit: its last layer has no sigmoid.", EXAMPLE("true"),
             .identity = true, .fallback = "false"),
     NOT_YET("model.loss.binary_crossentropy.label_smoothing", "0", "labels moved toward 0.5"),
@@ -407,7 +408,7 @@ enum job_labels job_loss_labels(enum loss_kind kind)
 
 struct job_metric job_metric_of(enum metric_kind kind)
 {
-    return (struct job_metric){kind, job_word_of(job_metric_words, (int)kind)};
+    return (struct job_metric){kind, job_word_of(job_metric_words, (int)kind), 0};
 }
 
 bool job_metric_larger_is_better(enum metric_kind kind)

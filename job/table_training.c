@@ -161,7 +161,7 @@ static const struct job_key keys[] = {
         "change of its weights every `training.geo_every` batches.",
         EXAMPLE("async"), .identity = true, .words = update_words, .fallback = "sync",
         .setting = "update"),
-    JOB_KEY("training.class_weight", CLASS_WEIGHTS, training.class_weights,
+    JOB_KEY("training.class_weight", CLASS_WEIGHTS, model.head[0].class_weights,
             "The weight of each class in the loss and its gradient. Metrics and evaluations ignore "
             "it.",
             EXAMPLE("{0: 1, 1: 5}"), .identity = true, .fallback_doc = "1 for each class"),

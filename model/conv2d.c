@@ -230,3 +230,59 @@ const struct op_type conv2d_op = {.forward = conv2d_forward,
                                   .backward = conv2d_backward,
                                   .state_bytes = conv2d_state_bytes,
                                   .work_elems = conv2d_work_elems};
+
+/* ---- before flow.c, when all ops are appended: which convolutions are computed without a matrix, and which of these include
+ * the max_pooling2d that follows, so that their output is never written as a whole ---- */
+
+enum { POOL_TAPS_MAX = 255 }; /* 255 means none */
+
+/* trained[v] = an op before value v has parameters. */
+static void find_trained(bool trained[OPS_MAX + 1], const struct model *m)
+{
+    trained[0] = false;
+    for (uint32_t i = 0; i < m->ops; i++) {
+        const struct op *op = &m->op[i];
+        trained[i + 1] = op_learns(op);
+        for (uint32_t k = 0; k < op->inputs; k++)
+            trained[i + 1] = trained[i + 1] || trained[op->input[k]];
+    }
+}
+
+/* True if op i is a pooling of disjoint windows directly after a convolution that nothing else reads. */
+static bool may_join(const struct model *m, uint32_t i)
+{
+    const struct op *pool = &m->op[i];
+    return i > 0 && pool->type == &pooling_op && pool->pooling == POOLING_MAX &&
+           pool->input[0] == i && m->op[i - 1].type == &conv2d_op && m->op[i - 1].direct &&
+           value_readers(m, i) == 1 && window_is_tiled(&pool->window) &&
+           pool->window.y.size * pool->window.x.size <= POOL_TAPS_MAX;
+}
+
+/* Make op i a part of the op before it. */
+static void join(struct model *m, uint32_t i)
+{
+    struct op *conv = &m->op[i - 1];
+    conv->pooled = true;
+    conv->reads_y = false;
+    conv->pool = m->op[i].window;
+    conv->out = m->op[i].out;
+    op_remove(m, i);
+}
+
+void conv2d_fuse(struct model *m)
+{
+    bool trained[OPS_MAX + 1];
+    find_trained(trained, m);
+    for (uint32_t i = 0; i < m->ops; i++) {
+        struct op *op = &m->op[i];
+        if (op->type != &conv2d_op)
+            continue;
+        bool wants_dx = trained[op->input[0]];
+        op->direct = conv2d_may_be_direct(op, wants_dx);
+        op->direct_dx = op->direct && wants_dx;
+        op->blas = !op->direct;
+    }
+    for (uint32_t i = 0; i < m->ops; i++)
+        if (may_join(m, i))
+            join(m, i--);
+}

@@ -39,7 +39,7 @@ const struct loss_type loss_mean_absolute_error = {ACT_LINEAR, add_distances};
 /* The model's outputs: of logits in scratch, otherwise where they are. */
 static const float *outputs_of(const struct outputs *o)
 {
-    if (!o->model->fused)
+    if (!o->head->fused)
         return o->z;
     loss_outputs(o->scratch, o);
     return o->scratch;

@@ -16,7 +16,7 @@ struct flow {
     bool busy[SLOTS_MAX];
     bool wanted[OPS_MAX + 1];   /* a gradient by the value is needed */
     bool kept[OPS_MAX + 1];     /* backward reads this value */
-    uint32_t uses[OPS_MAX + 1]; /* by inputs of ops */
+    uint32_t uses[OPS_MAX + 1]; /* by inputs of ops, and by heads */
     uint32_t last[OPS_MAX + 1]; /* the last op that reads it */
     uint32_t gradient[OPS_MAX + 1];
 };
@@ -75,7 +75,10 @@ static void survey(struct flow *f)
         for (uint32_t k = 0; k < op->inputs; k++)
             f->kept[op->input[k]] = f->kept[op->input[k]] || op->reads_x;
     }
-    f->kept[m->ops] = true; /* the loss reads it */
+    for (uint32_t h = 0; h < m->heads; h++) {
+        f->kept[m->head[h].value] = true;
+        f->uses[m->head[h].value]++;
+    }
 }
 
 /* True if op i may overwrite its first input: neither another op nor backward reads it. Exception: a relu's backward
@@ -159,10 +162,25 @@ static bool lives_on(const struct op *op, uint32_t slot)
     return false;
 }
 
+/* Plan the gradients of the losses, which are all computed before the first op goes backward. */
+static void plan_heads(struct flow *f)
+{
+    struct model *m = f->m;
+    for (uint32_t h = 0; h < m->heads; h++) {
+        uint32_t v = m->head[h].value, slot = slot_for(f, op_out_elems(&m->op[v - 1]));
+        m->head[h].dz = (struct op_gradient){slot, f->gradient[v]};
+        if (f->gradient[v] == SLOT_NONE)
+            f->gradient[v] = slot;
+    }
+    for (uint32_t h = 0; h < m->heads; h++)
+        if (m->head[h].dz.sum != SLOT_NONE)
+            give_back(f, m->head[h].dz.slot);
+}
+
 static void plan_backward(struct flow *f)
 {
     struct model *m = f->m;
-    f->gradient[m->ops] = slot_for(f, op_out_elems(&m->op[m->ops - 1])); /* of the loss */
+    plan_heads(f);
     for (uint32_t i = m->ops; i-- > 0;) {
         struct op *op = &m->op[i];
         op->dy = f->gradient[i + 1];

@@ -3,8 +3,8 @@
  * two.
  *
  * The ops are in an order in which each reads only values that earlier ops made. Value 0 is the model's input, value
- * i + 1 is the output of op i; the last one is the model's output. flow.c assigns memory to values and gradients,
- * run.c runs forward and backward. */
+ * i + 1 is the output of op i; heads read some of them. flow.c assigns memory to values and gradients, run.c runs forward and
+ * backward. */
 #ifndef GRADWIRE_MODEL_LAYERS_H
 #define GRADWIRE_MODEL_LAYERS_H
 
@@ -70,10 +70,14 @@ enum err window_elems(const struct window *w, uint32_t channels, uint32_t *elems
 
 enum pooling { POOLING_MAX, POOLING_AVERAGE };
 
-enum { OPS_MAX = 2 * JOB_LAYERS_MAX, SLOTS_MAX = 2 * OPS_MAX + 2, SLOT_NONE = UINT32_MAX };
+enum {
+    OPS_MAX = 2 * JOB_LAYERS_MAX + JOB_HEADS_MAX,
+    SLOTS_MAX = 2 * OPS_MAX + JOB_HEADS_MAX + 1,
+    SLOT_NONE = UINT32_MAX
+};
 
-/* The gradient by one input of an op is written into `slot`. If another op has already left a gradient by the same
- * value in `sum`, `slot` is then added to that. */
+/* The gradient by one input of an op, or by what a head reads, is written into `slot`. If another op or head has already left
+ * a gradient by the same value in `sum`, `slot` is then added to that. */
 struct op_gradient {
     uint32_t slot; /* SLOT_NONE: the gradient is not needed */
     uint32_t sum;  /* SLOT_NONE: this gradient is the first */
@@ -175,6 +179,35 @@ struct tap {
     struct shape shape;
 };
 
+/* One of the job's heads. */
+struct head {
+    uint32_t value;               /* that its loss reads */
+    struct shape shape;           /* of one row of it */
+    bool fused;                   /* the loss contains a softmax or sigmoid of it: it is logits */
+    uint32_t first_label, labels; /* its columns of the examples' labels */
+    bool masked;
+    bool counted; /* its metrics are means over a sum of its labels' weights: at count_sum */
+    uint32_t count_sum;
+    float weight;
+    enum loss_kind loss;
+    float *class_weight;     /* (classes); NULL: all 1 */
+    struct job_layer reader; /* reads the inputs as a layer of one input does */
+    struct op_gradient dz;   /* flow.c */
+};
+
+/* Outputs that belong to one label. */
+static inline uint32_t head_cols(const struct head *h)
+{
+    return h->shape.dim[0] / h->labels;
+}
+
+/* Labels must be below it; 0: they are values. */
+static inline uint32_t head_classes(const struct head *h)
+{
+    enum job_labels labels = job_loss_labels(h->loss);
+    return labels == LABELS_CLASSES ? h->shape.dim[0] : labels == LABELS_TWO_CLASSES ? 2 : 0;
+}
+
 struct model {
     char blas[MODEL_BLAS_BYTES]; /* "": it needs no OpenBLAS */
     struct layout layout;        /* with the tables' rows */
@@ -185,19 +218,17 @@ struct model {
     struct op op[OPS_MAX];
     struct job_layer layer[JOB_LAYERS_MAX];
     struct shape layer_shape[JOB_LAYERS_MAX]; /* of one row of each layer's output */
-    /* While layers are added: the input of the next one; afterwards the model's output. */
+    /* while layers are added: the input of the next one */
     struct shape shape; /* shape of `value`; at most INT32_MAX elements */
     uint32_t value;
     struct tap from[JOB_INPUTS_MAX];
     uint32_t ranges; /* of all selections of input columns */
     struct feature_range *range;
     uint32_t features;
-    enum loss_kind loss;
-    bool fused; /* the loss contains the last layer's softmax or sigmoid, so it works on logits */
+    uint32_t heads, labels; /* labels: columns of all heads */
+    struct head head[JOB_HEADS_MAX];
     uint32_t metrics;
     struct job_metric metric[METRICS_MAX];
-    bool weighted;       /* the examples have weights */
-    float *class_weight; /* (classes); NULL: all 1 */
 
     /* flow.c: memory for values and gradients */
     uint32_t slots;
@@ -233,6 +264,10 @@ uint32_t lookup_op_index(const struct model *m, uint32_t i);
 
 /* Append an op; without inputs or lookups of its own it reads m->value. Its output becomes m->value. */
 void op_append(struct model *m, const struct op *op);
+/* Remove op i: readers of its output then read its first input. */
+void op_remove(struct model *m, uint32_t i);
+/* How many ops and heads read the value. */
+uint32_t value_readers(const struct model *m, uint32_t value);
 
 /* Each layer's NAME_add appends its ops. They read m->value of m->shape, and leave the layer's output there; *l is
  * part of the model. A layer with several inputs reads l->inputs of m->from; the first one is m->value. Errors:
@@ -277,7 +312,7 @@ enum err select_append(struct model *m, const struct job *job, const struct job_
 /* ---- flow.c: assigns memory to values and gradients, when all ops are appended ---- */
 void flow_plan(struct model *m);
 
-/* ---- conv2d_fuse.c: decides how convolutions are computed, before flow_plan ---- */
+/* ---- conv2d.c: decides how convolutions are computed, before flow_plan ---- */
 void conv2d_fuse(struct model *m);
 /* True if conv2d_direct.c can compute it at every SIMD level. */
 bool conv2d_may_be_direct(const struct op *op, bool wants_dx);

@@ -1,17 +1,17 @@
-/* The inside of model: losses. A loss is a loss_type, in the file of its formula, and a row of JOB_LOSSES (job/job.h);
- * loss.c joins it with the model's outputs. */
+/* The inside of model: heads and their losses. A loss is a loss_type, in the file of its formula, and a row of JOB_LOSSES
+ * (job/job.h); loss.c joins it with a head's outputs. */
 #ifndef GRADWIRE_MODEL_LOSS_H
 #define GRADWIRE_MODEL_LOSS_H
 
 #include "model/layers.h"
 
-/* A whole microbatch: what the last op gave for its examples, and what is known of them. */
+/* A whole microbatch: what a head reads for its examples, and what is known of them. */
 struct outputs {
-    const struct model *model;
-    size_t n, cols;
+    const struct head *head;
+    size_t n, cols; /* n: labels of all examples, head->labels of each one after the other */
     const float *z; /* (n, cols): logits if the loss works on them, otherwise the model's outputs */
-    const float *y; /* (n): labels */
-    const float *weight; /* (n); NULL: all 1 */
+    const float *y; /* (n): labels; 0 where they are absent */
+    const float *weight; /* (n): 0 for absent labels; NULL: all 1 */
     float *scratch;      /* (2, n) */
 };
 
@@ -19,24 +19,24 @@ struct loss_type {
     /* The last activation that is part of the loss's formula, which works on logits. ACT_LINEAR: none; the formula works on
      * outputs. */
     enum activation fused;
-    /* Returns the sum over the examples of the example's loss; dz (n, cols) = its gradient by z. */
+    /* Returns the sum over the labels of the label's loss; dz (n, cols) = its gradient by z. */
     double (*add)(float *dz, const struct outputs *o);
 };
 #define LOSS_TYPE(kind, word, labels, meaning) extern const struct loss_type loss_##word;
 JOB_LOSSES(LOSS_TYPE, JOB_NO_ALIAS)
 #undef LOSS_TYPE
 
-/* Check the pair of loss and last activation, fuse it (the last op is removed), check the outputs. Errors:
- * ERR_INPUT, naming what would fit. */
+/* For each head: check the pair of its loss and its last activation, fuse it (the activation is removed, if nothing else reads
+ * it), check the outputs. Errors: ERR_INPUT, naming what would fit. */
 enum err loss_attach(struct model *m, const struct job *job, struct errmsg *e) MUST_CHECK;
 
-/* The sum over n examples of the loss, and its gradient: loss_type's add. */
+/* The sum over n labels of the loss, and its gradient: loss_type's add. */
 double loss_add(float *dz, const struct outputs *o);
 
 /* p (n, cols) = the outputs from z; p may be z. */
 void loss_outputs(float *p, const struct outputs *o);
 
-/* Multiply the loss and the gradient of example i by its weight. With a weight of 0 they are 0, even if they were not
+/* Multiply the loss and the gradient of label i by its weight. With a weight of 0 they are 0, even if they were not
  * finite. */
 static inline double loss_weigh(double loss, float *dz, const struct outputs *o, size_t i)
 {

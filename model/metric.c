@@ -12,10 +12,11 @@ const struct metric_type *metric_type_of(enum metric_kind kind)
     return types[kind];
 }
 
-bool metric_is_needed(const struct job *job, enum metric_needs needs)
+bool metric_is_needed(const struct job *job, uint32_t head, enum metric_needs needs)
 {
     for (uint32_t i = 0; i < job->model.metrics; i++)
-        if (metric_type_of(job->model.metric[i].kind)->needs == needs)
+        if (job->model.metric[i].head == head &&
+            metric_type_of(job->model.metric[i].kind)->needs == needs)
             return true;
     return false;
 }
@@ -31,17 +32,33 @@ static uint32_t second_sum(const struct job_metric *metric, uint32_t n, uint32_t
     return at;
 }
 
+/* True if the means of the head's metrics are over a sum of its labels' weights. */
+static bool is_counted(const struct job *job, uint32_t head)
+{
+    const struct job_head *h = &job->model.head[head];
+    return h->masked || h->labels > 1 || job_has_weights(job);
+}
+
+/* Index of that sum, behind all others. */
+static uint32_t count_sum(const struct job *job, uint32_t head)
+{
+    uint32_t at = second_sum(job->model.metric, job->model.metrics, job->model.metrics);
+    for (uint32_t i = 0; i < head; i++)
+        at += is_counted(job, i);
+    return at;
+}
+
 uint32_t metric_sums(const struct job *job)
 {
-    return second_sum(job->model.metric, job->model.metrics, job->model.metrics) +
-           job_has_weights(job);
+    return count_sum(job, job->model.heads);
 }
 
 double metric_value(const struct job *job, uint32_t i, const double *sum, double examples)
 {
     const struct metric_type *type = metric_type_of(job->model.metric[i].kind);
-    if (job_has_weights(job)) /* the sum of weights is the last sum */
-        examples = sum[metric_sums(job) - 1];
+    uint32_t head = job->model.metric[i].head;
+    if (is_counted(job, head))
+        examples = sum[count_sum(job, head)];
     if (type->needs != METRIC_SUMS || examples <= 0)
         return NAN;
     if (!type->value)
@@ -56,62 +73,72 @@ double metric_weigh(const struct outputs *o, size_t i, double value)
     return o->weight[i] > 0.0f ? (double)o->weight[i] * value : 0.0;
 }
 
-void metric_add(double sum[SUMS_MAX], const struct outputs *o)
+void metric_add(double sum[SUMS_MAX], const struct model *m, uint32_t head, const struct outputs *o)
 {
-    const struct model *m = o->model;
     for (uint32_t i = 0; i < m->metrics; i++) {
         const struct metric_type *type = metric_type_of(m->metric[i].kind);
-        if (type->needs == METRIC_SUMS)
+        if (type->needs == METRIC_SUMS && m->metric[i].head == head)
             type->add(&sum[i], &sum[second_sum(m->metric, m->metrics, i)], o);
     }
     double all = 0.0;
-    for (size_t i = 0; i < o->n && m->weighted; i++)
+    for (size_t i = 0; i < o->n && o->head->counted; i++)
         all += metric_weigh(o, i, 1.0);
-    if (m->weighted)
-        sum[second_sum(m->metric, m->metrics, m->metrics)] += all;
+    if (o->head->counted)
+        sum[o->head->count_sum] += all;
 }
 
 /* ---- the model that a metric fits ---- */
 
-enum err metric_wants_one_output(const struct model *m, const char *name, struct errmsg *e)
+enum err metric_wants_one_output(const struct head *h, const char *name, struct errmsg *e)
 {
-    return m->shape.dim[0] == 1
+    return head_cols(h) == 1
                ? ERR_OK
                : err_set(e, ERR_INPUT, "model.metrics: %s does not fit %u outputs: use accuracy",
-                         name, m->shape.dim[0]);
+                         name, h->shape.dim[0]);
 }
 
-static enum err metric_misfit(const struct model *m, const char *name, const char *use,
+static enum err metric_misfit(const struct head *h, const char *name, const char *use,
                               struct errmsg *e)
 {
     return err_set(e, ERR_INPUT, "model.metrics: %s does not fit %s: %s", name,
-                   job_loss_word(m->loss), use);
+                   job_loss_word(h->loss), use);
 }
 
-enum err metric_wants_classes(const struct model *m, const char *name, struct errmsg *e)
+enum err metric_wants_classes(const struct head *h, const char *name, struct errmsg *e)
 {
-    return job_loss_labels(m->loss) != LABELS_VALUES
+    return job_loss_labels(h->loss) != LABELS_VALUES
                ? ERR_OK
-               : metric_misfit(m, name, "use mean_absolute_error, or a cross-entropy as the loss",
+               : metric_misfit(h, name, "use mean_absolute_error, or a cross-entropy as the loss",
                                e);
 }
 
-enum err metric_wants_two_classes(const struct model *m, const char *name, struct errmsg *e)
+enum err metric_wants_two_classes(const struct head *h, const char *name, struct errmsg *e)
 {
-    return job_loss_labels(m->loss) == LABELS_TWO_CLASSES
+    return job_loss_labels(h->loss) == LABELS_TWO_CLASSES
                ? ERR_OK
                : metric_misfit(
-                     m, name,
+                     h, name,
                      "it is a metric of two classes, and needs the loss binary_crossentropy", e);
+}
+
+enum err metric_check(const struct model *m, const struct job_metric *metric, struct errmsg *e)
+{
+    return metric_type_of(metric->kind)->check(&m->head[metric->head], metric->name, e);
 }
 
 enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e)
 {
     enum err err = ERR_OK;
-    m->weighted = job_has_weights(job);
+    if (metric_sums(job) > SUMS_MAX)
+        return err_set(e, ERR_INPUT, "model.metrics: %u sums are too many for %u heads: use fewer",
+                       metric_sums(job), job->model.heads);
+    for (uint32_t i = 0; i < m->heads; i++) {
+        m->head[i].counted = is_counted(job, i);
+        m->head[i].count_sum = count_sum(job, i);
+    }
     for (uint32_t i = 0; i < job->model.metrics && !err; i++) {
         m->metric[m->metrics++] = job->model.metric[i];
-        err = metric_type_of(job->model.metric[i].kind)->check(m, job->model.metric[i].name, e);
+        err = metric_check(m, &job->model.metric[i], e);
     }
     return err;
 }

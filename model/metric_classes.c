@@ -17,7 +17,7 @@ static size_t argmax(const float *z, size_t cols)
 
 static void count_right(double *sum, double *of, const struct outputs *o)
 {
-    bool two = job_loss_labels(o->model->loss) == LABELS_TWO_CLASSES;
+    bool two = job_loss_labels(o->head->loss) == LABELS_TWO_CLASSES;
     double right = 0.0;
     (void)of;
     for (size_t i = 0; i < o->n; i++)

@@ -47,6 +47,34 @@ void op_append(struct model *m, const struct op *op)
     m->value = ++m->ops;
 }
 
+static void renumber(uint32_t *value, uint32_t gone, uint32_t instead)
+{
+    *value = *value == gone ? instead : *value - (*value > gone);
+}
+
+void op_remove(struct model *m, uint32_t i)
+{
+    uint32_t instead = m->op[i].input[0];
+    memmove(&m->op[i], &m->op[i + 1], (m->ops - i - 1) * sizeof *m->op);
+    m->ops--;
+    for (uint32_t k = i; k < m->ops; k++)
+        for (uint32_t v = 0; v < m->op[k].inputs; v++)
+            renumber(&m->op[k].input[v], i + 1, instead);
+    for (uint32_t h = 0; h < m->heads; h++)
+        renumber(&m->head[h].value, i + 1, instead);
+}
+
+uint32_t value_readers(const struct model *m, uint32_t value)
+{
+    uint32_t n = 0;
+    for (uint32_t i = value; i < m->ops; i++)
+        for (uint32_t k = 0; k < m->op[i].inputs; k++)
+            n += m->op[i].input[k] == value;
+    for (uint32_t h = 0; h < m->heads; h++)
+        n += m->head[h].value == value;
+    return n;
+}
+
 uint32_t shape_elems(const struct shape *s)
 {
     uint32_t elems = 1;
@@ -141,11 +169,11 @@ static layer_add *const add[LAYER_KINDS] = {
 #define ADD(KIND, name, traits) [LAYER_##KIND] = name##_add,
     JOB_LAYERS(ADD)};
 
-/* Set *out to one input: tap[0] is the model's input, tap[j + 1] the output of layer j. */
-static enum err find_input(struct model *m, const struct job *job, uint32_t i, uint32_t input,
-                           const struct tap *tap, struct tap *out, struct errmsg *e)
+/* Set *out to one input of *l, which is behind i layers: tap[0] is the model's input, tap[j + 1] the output of layer j. */
+static enum err find_input(struct model *m, const struct job *job, const struct job_layer *l,
+                           uint32_t i, uint32_t input, const struct tap *tap, struct tap *out,
+                           struct errmsg *e)
 {
-    const struct job_layer *l = &m->layer[i];
     enum err err = ERR_OK;
     if (input >= JOB_INPUT_SELECTION) {
         err = select_append(m, job, l, input - JOB_INPUT_SELECTION, e);
@@ -164,33 +192,28 @@ static enum err find_input(struct model *m, const struct job *job, uint32_t i, u
     return ERR_OK;
 }
 
-/* Set the inputs of layer i. */
-static enum err find_inputs(struct model *m, const struct job *job, uint32_t i,
-                            const struct tap *tap, struct errmsg *e)
+/* Set the inputs of *l, which is behind i layers. Several are put side by side. */
+static enum err find_inputs(struct model *m, const struct job *job, const struct job_layer *l,
+                            uint32_t i, const struct tap *tap, struct errmsg *e)
 {
-    const struct job_layer *l = &m->layer[i];
     enum err err = ERR_OK;
     if (l->lookups)
         return ERR_OK;
     if (l->inputs == 0)
-        err = find_input(m, job, i, i, tap, &m->from[0], e);
+        err = find_input(m, job, l, i, i, tap, &m->from[0], e);
     for (uint32_t k = 0; k < l->inputs && !err; k++)
-        err = find_input(m, job, i, l->input[k], tap, &m->from[k], e);
+        err = find_input(m, job, l, i, l->input[k], tap, &m->from[k], e);
     m->value = m->from[0].value;
     m->shape = m->from[0].shape;
-    return err;
+    return l->inputs > 1 && !err ? merge_inputs(m, l, e) : err;
 }
 
-/* Check that every value reaches the output. */
+/* Check that every value reaches a head. */
 static enum err check_used(const struct model *m, const struct job *job, struct errmsg *e)
 {
     for (uint32_t v = 1; v <= m->ops; v++) {
         const struct job_layer *l = m->op[v - 1].layer;
-        uint32_t uses = v == m->value;
-        for (uint32_t i = v; i < m->ops; i++)
-            for (uint32_t k = 0; k < m->op[i].inputs; k++)
-                uses += m->op[i].input[k] == v;
-        if (uses == 0)
+        if (value_readers(m, v) == 0)
             return job_blame_layer(
                 job, (uint32_t)(l - m->layer),
                 err_set(e, ERR_INPUT, "model.layers: %s: no layer uses it", l->name), e);
@@ -215,13 +238,32 @@ static enum err add_one(struct model *m, const struct job *job, uint32_t i, stru
     *l = job->model.layer[i];
     enum err code = check_name(m, job, i, e);
     if (!code)
-        code = find_inputs(m, job, i, tap, e);
-    if (!code && l->inputs > 1)
-        code = merge_inputs(m, l, e);
+        code = find_inputs(m, job, l, i, tap, e);
     if (!code)
         code = add[l->kind](m, l, e);
     tap[i + 1] = (struct tap){m->value, m->shape};
     m->layer_shape[i] = m->shape;
+    return code;
+}
+
+static enum err add_head(struct model *m, const struct job *job, uint32_t i, const struct tap *tap,
+                         struct errmsg *e)
+{
+    const struct job_head *from = &job->model.head[i];
+    struct head *h = &m->head[i];
+    *h = (struct head){.first_label = m->labels,
+                       .labels = from->labels,
+                       .masked = from->masked,
+                       .weight = from->weight,
+                       .loss = from->loss,
+                       .reader = {.inputs = from->inputs}};
+    (void)snprintf(h->reader.name, sizeof h->reader.name, "head %u", i);
+    memcpy(h->reader.input, from->input, sizeof from->input);
+    enum err code = find_inputs(m, job, &h->reader, job->model.layers, tap, e);
+    h->value = m->value;
+    h->shape = m->shape;
+    m->labels += h->labels;
+    m->heads++;
     return code;
 }
 
@@ -254,6 +296,8 @@ static enum err add_layers(struct model *m, const struct job *job, struct errmsg
     enum err code = ERR_OK;
     for (uint32_t i = 0; i < job->model.layers && !code; i++)
         code = job_blame_layer(job, i, add_one(m, job, i, tap, e), e);
+    for (uint32_t i = 0; i < job->model.heads && !code; i++)
+        code = job_blame(job, PLACE_LOSS, add_head(m, job, i, tap, e), e);
     if (!code && m->layout.tensors == 0)
         return refuse_without_tensors(m, job, e);
     if (!code)
@@ -360,7 +404,8 @@ void model_free(struct model *m)
         return;
     layout_close(&m->layout);
     mem_free(m->range);
-    mem_free(m->class_weight);
+    for (uint32_t i = 0; i < m->heads; i++)
+        mem_free(m->head[i].class_weight);
     mem_free(m);
 }
 
@@ -387,13 +432,20 @@ uint32_t model_layer_shape(const struct model *m, uint32_t layer, uint32_t dim[T
 
 uint32_t model_classes(const struct model *m)
 {
-    enum job_labels labels = job_loss_labels(m->loss);
-    return labels == LABELS_CLASSES ? m->shape.dim[0] : labels == LABELS_TWO_CLASSES ? 2 : 0;
+    return head_classes(&m->head[0]);
+}
+
+uint32_t model_labels(const struct model *m)
+{
+    return m->labels;
 }
 
 uint32_t model_outputs(const struct model *m)
 {
-    return m->shape.dim[0];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->heads; i++)
+        n += m->head[i].shape.dim[0];
+    return n;
 }
 
 /* ---- layers over tables ---- */

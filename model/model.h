@@ -15,7 +15,7 @@ struct model;
 struct model_run;
 struct packed;
 
-/* Check shapes, fuse a last softmax or sigmoid with its matching loss (any other pair of a loss and a last
+/* Check shapes, fuse a softmax or sigmoid that a head reads with its matching loss (any other pair of a loss and a last
  * activation is refused), and lay out the tensors. Errors: ERR_INPUT, naming the layer and what would fit. Owns: *m
  * is the caller's, model_free. */
 enum err model_new(struct model **m, const struct job *job, struct errmsg *e) MUST_CHECK;
@@ -24,7 +24,10 @@ void model_free(struct model *m);
 /* The examples of a microbatch. */
 struct examples {
     uint32_t n;
-    const float *x, *y; /* (n, features), (n) */
+    const float *x, *y; /* (n, features), (n, labels) */
+    /* (n, labels): 0: the label is absent, its value is not read, and it adds nothing to loss, gradient and metrics. Only of
+     * heads that are masked. NULL: all 1. */
+    const uint8_t *present;
     /* (n): multiplies an example's loss, gradient and metrics; an example of weight 0 has gradient 0. NULL: all 1. */
     const float *weight;
     /* Tables: the rows that the examples look up, and the memory for the gradient by them. NULL: the model has none. */
@@ -35,8 +38,10 @@ struct examples {
 /* The tensors in the flat block, and the tables' rows; valid as long as the model. */
 const struct layout *model_layout(const struct model *m);
 uint32_t model_features(const struct model *m); /* inputs of one row; 0: it only looks up keys */
-uint32_t model_classes(const struct model *m);  /* labels must be below it; 0: labels are values */
-uint32_t model_outputs(const struct model *m);  /* of one row */
+/* Labels of the first head must be below it; 0: they are values. */
+uint32_t model_classes(const struct model *m);
+uint32_t model_labels(const struct model *m);  /* of one row, of all heads */
+uint32_t model_outputs(const struct model *m); /* of one row, of all heads */
 
 /* The kernels that OpenBLAS has chosen for this process, and its version: "Zen (OpenBLAS 0.3.21)". The bits of training depend
  * on both. "": this model trains without OpenBLAS. Valid as long as the model. */
@@ -62,8 +67,8 @@ void model_run_free(struct model_run *r);
  * That pass's results are meaningless. */
 enum err model_run_fault(const struct model_run *r, struct errmsg *e) MUST_CHECK;
 
-/* The last pass's outputs (n, outputs of a row): logits if the loss works on them. Valid until the next pass. */
-const float *model_run_outputs(const struct model_run *r);
+/* The last pass's outputs of a head (n, outputs of a row): logits if the loss works on them. Valid until the next pass. */
+const float *model_run_outputs(const struct model_run *r, uint32_t head);
 
 /* The regularizers' part of the mean loss at w. */
 double model_penalty(const struct model *m, const float *w);
@@ -73,9 +78,9 @@ double model_penalty(const struct model *m, const float *w);
 typedef void model_ready(void *ctx, uint64_t first, uint64_t n);
 
 /* One microbatch: forward with dropout, loss, backward. `dw` (the whole flat block; gaps stay zero) receives the SUM
- * over the n examples of the gradient of the example's loss; n = 0 zeroes it. The gradient by rows of tables is
- * added to of->rows->dw when the whole block is ready. `key`: for dropout's random numbers, a function of (seed,
- * epoch, microbatch id). Adds to *sums. Thread: any, one at a time per run; single-threaded BLAS. */
+ * over the n examples of the gradient of the example's loss, which is the weighted sum of the heads' losses; a head's is the
+ * mean over its labels. n = 0 zeroes it. The gradient by rows of tables is added to of->rows->dw when the whole block is
+ * ready. `key`: for dropout's random numbers, a function of (seed, epoch, microbatch id). Adds to *sums. Thread: any, one at a time per run; single-threaded BLAS. */
 void model_train(struct model_run *r, const float *w, const struct examples *of, uint64_t key,
                  float *dw, struct sums *sums, model_ready *ready, void *ctx);
 
@@ -87,9 +92,9 @@ enum err packed_new(struct packed **p, const struct model *m, const float *w,
 void packed_free(struct packed *p); /* NULL is ignored */
 
 /* Forward alone, without dropout: no loss is computed, and labels and weights of the examples are not read. out (n,
- * outputs): the scores, after the softmax or sigmoid that the loss contains. Any number of examples, rows_max at a time.
- * Dense layers multiply without BLAS (dense.c): scores differ from model_eval's in the last bits, and those of a row do not
- * depend on the other rows. Allocates nothing. Errors: as model_run_fault, of this pass alone. */
+ * outputs), one head after the other: the scores, after the softmax or sigmoid that the loss contains. Any number of
+ * examples, rows_max at a time. Dense layers multiply without BLAS (dense.c): scores differ from model_eval's in the last
+ * bits, and those of a row do not depend on the other rows. Allocates nothing. Errors: as model_run_fault, of this pass alone. */
 enum err model_predict(struct model_run *r, const struct packed *w, const struct examples *of,
                        float *out, struct errmsg *e) MUST_CHECK;
 /* The output of lookup layer i alone. out: (n, width). Allocates nothing. */

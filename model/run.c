@@ -16,8 +16,8 @@ struct model_run {
     float *slot[SLOTS_MAX]; /* values and gradients, as planned by flow.c */
     void *state[OPS_MAX];   /* the state that an op's forward leaves to its backward */
     float *work;            /* scratch memory of the running op; NULL: none needs any */
-    float *scratch;         /* (2, rows_max), for the loss */
-    float *weight;          /* (rows_max): weights of examples, including those of their classes */
+    float *scratch;         /* (2, rows_max, labels of a head), for the loss */
+    float *label, *weight;  /* (rows_max, labels of a head), where they are not the examples' own */
     const float *value[OPS_MAX + 1]; /* from the last forward */
     struct op_fault fault;
 };
@@ -43,6 +43,14 @@ static bool alloc_work(struct model_run *r)
     return most == 0 || (r->work = mem_floats(most));
 }
 
+static size_t most_labels(const struct model *m)
+{
+    size_t most = 0;
+    for (uint32_t h = 0; h < m->heads; h++)
+        most = m->head[h].labels > most ? m->head[h].labels : most;
+    return most;
+}
+
 static bool alloc_all(struct model_run *r)
 {
     const struct model *m = r->m;
@@ -55,9 +63,11 @@ static bool alloc_all(struct model_run *r)
         if (bytes && !(r->state[i] = mem_floats(bytes / sizeof(float) + 1)))
             return false;
     }
-    r->scratch = mem_floats(2 * (size_t)r->rows_max);
-    r->weight = mem_floats(r->rows_max);
-    return r->scratch && r->weight && alloc_work(r);
+    const size_t labels = r->rows_max * most_labels(m);
+    r->scratch = mem_floats(2 * labels);
+    r->label = mem_floats(labels);
+    r->weight = mem_floats(labels);
+    return r->scratch && r->label && r->weight && alloc_work(r);
 }
 
 enum err model_run_new(struct model_run **out, const struct model *m, uint32_t rows_max,
@@ -90,6 +100,7 @@ void model_run_free(struct model_run *r)
         mem_free(r->state[i]);
     mem_free(r->work);
     mem_free(r->scratch);
+    mem_free(r->label);
     mem_free(r->weight);
     mem_free(r);
 }
@@ -99,9 +110,9 @@ enum err model_run_fault(const struct model_run *r, struct errmsg *e)
     return r->fault.err ? err_set(e, r->fault.err, "%s", r->fault.why.text) : ERR_OK;
 }
 
-const float *model_run_outputs(const struct model_run *r)
+const float *model_run_outputs(const struct model_run *r, uint32_t head)
 {
-    return r->value[r->m->ops];
+    return r->value[r->m->head[head].value];
 }
 
 /* ---- the weights of a trained model ---- */
@@ -171,9 +182,9 @@ static void forward_op(struct model_run *r, uint32_t i, const struct op_pass *p)
     r->m->op[i].type->forward(&r->m->op[i], &of);
 }
 
-/* Returns the last op's output, (n, outputs). w: NULL: in training and evaluation. */
-static const float *run_forward(struct model_run *r, const float *x, const struct packed *w,
-                                const struct op_pass *p)
+/* w: NULL: in training and evaluation. */
+static void run_forward(struct model_run *r, const float *x, const struct packed *w,
+                        const struct op_pass *p)
 {
     r->value[0] = x;
     for (uint32_t i = 0; i < r->m->ops; i++) {
@@ -181,41 +192,89 @@ static const float *run_forward(struct model_run *r, const float *x, const struc
         of.packed = w ? w->of[i] : NULL;
         forward_op(r, i, &of);
     }
-    return r->value[r->m->ops];
 }
 
-/* The weights of the examples' losses; NULL: all 1. */
-static const float *weights_of(struct model_run *r, const struct examples *of,
-                               const float *class_weight)
+/* ---- loss and metrics ---- */
+
+static bool is_absent(const struct head *h, const struct examples *of, uint32_t columns, size_t i)
 {
-    bool two = job_loss_labels(r->m->loss) == LABELS_TWO_CLASSES;
-    if (!class_weight)
+    size_t row = i / h->labels, column = h->first_label + i % h->labels;
+    return h->masked && of->present && !of->present[row * columns + column];
+}
+
+/* The head's labels, 0 where they are absent. */
+static const float *labels_of(struct model_run *r, const struct head *h, const struct examples *of)
+{
+    const uint32_t columns = r->m->labels;
+    if (h->labels == columns && !h->masked)
+        return of->y;
+    for (size_t i = 0; i < (size_t)of->n * h->labels; i++)
+        r->label[i] = is_absent(h, of, columns, i)
+                          ? 0.0f
+                          : of->y[i / h->labels * columns + h->first_label + i % h->labels];
+    return r->label;
+}
+
+/* The weights of the head's labels, times `factor` and the weights of their classes y; NULL: all 1. */
+static const float *weights_of(struct model_run *r, const struct head *h, const struct examples *of,
+                               const float *y, const float *class_weight, float factor)
+{
+    bool two = job_loss_labels(h->loss) == LABELS_TWO_CLASSES;
+    if (!class_weight && factor == 1.0f && !h->masked && (h->labels == 1 || !of->weight))
         return of->weight;
-    for (uint32_t i = 0; i < of->n; i++) {
-        float of_class = class_weight[two ? of->y[i] > 0.5f : (size_t)of->y[i]];
-        r->weight[i] = of->weight ? of->weight[i] * of_class : of_class;
+    for (size_t i = 0; i < (size_t)of->n * h->labels; i++) {
+        float weight = class_weight ? class_weight[two ? y[i] > 0.5f : (size_t)y[i]] : 1.0f;
+        weight = of->weight ? of->weight[i / h->labels] * weight : weight;
+        r->weight[i] = is_absent(h, of, r->m->labels, i) ? 0.0f : weight * factor;
     }
     return r->weight;
 }
 
-static struct outputs outputs_of(const struct model *m, const float *z, size_t n)
+static struct outputs outputs_of(const struct model_run *r, const struct head *h, size_t n)
 {
-    return (struct outputs){.model = m, .n = n, .cols = m->shape.dim[0], .z = z};
+    return (struct outputs){.head = h,
+                            .n = n * h->labels,
+                            .cols = head_cols(h),
+                            .z = r->value[h->value],
+                            .scratch = r->scratch};
 }
 
-/* Add loss and metrics; the gradient by z goes to the slot where the last op expects it. */
-static void score(struct model_run *r, const float *z, const struct examples *of,
-                  const float *class_weight, struct sums *sums)
+/* Add a head's loss and metrics. The gradient by z goes to the slot where the op that made z expects it, to those of earlier
+ * heads. */
+static void score_head(struct model_run *r, uint32_t i, const struct examples *of, bool by_class,
+                       struct sums *sums)
 {
-    const struct model *m = r->m;
-    struct outputs o = outputs_of(m, z, of->n);
-    o.y = of->y;
-    o.scratch = r->scratch;
-    o.weight = weights_of(r, of, class_weight);
+    const struct head *h = &r->m->head[i];
+    float *dz = r->slot[h->dz.slot], *sum = h->dz.sum == SLOT_NONE ? NULL : r->slot[h->dz.sum];
+    struct outputs o = outputs_of(r, h, of->n);
+    o.y = labels_of(r, h, of);
+    o.weight =
+        weights_of(r, h, of, o.y, by_class ? h->class_weight : NULL, h->weight / (float)h->labels);
+    sums->loss += loss_add(dz, &o);
+    if (sum)
+        kernels()->add(sum, sum, dz, o.n * o.cols);
+    o.weight = weights_of(r, h, of, o.y, NULL, 1.0f);
+    metric_add(sums->metric, r->m, i, &o);
+}
+
+static void score(struct model_run *r, const struct examples *of, bool by_class, struct sums *sums)
+{
     sums->examples += of->n;
-    sums->loss += loss_add(r->slot[m->op[m->ops - 1].dy], &o);
-    o.weight = of->weight;
-    metric_add(sums->metric, &o);
+    for (uint32_t i = 0; i < r->m->heads; i++)
+        score_head(r, i, of, by_class, sums);
+}
+
+uint32_t metric_scores(struct model_run *r, uint32_t head, uint32_t label,
+                       const struct examples *of, struct scored *out)
+{
+    const struct head *h = &r->m->head[head];
+    const float *y = labels_of(r, h, of), *weight = weights_of(r, h, of, y, NULL, 1.0f);
+    const float *z = r->value[h->value];
+    uint32_t n = 0;
+    for (size_t i = label; i < (size_t)of->n * h->labels; i += h->labels)
+        if (!is_absent(h, of, r->m->labels, i))
+            out[n++] = (struct scored){z[i], weight ? weight[i] : 1.0f, y[i] > 0.5f};
+    return n;
 }
 
 /* ---- backward ---- */
@@ -314,11 +373,11 @@ void model_train(struct model_run *r, const float *w, const struct examples *of,
     }
     const struct op_pass p = {
         .w = w, .n = n, .train = true, .key = key, .keys = of->keys, .table = of->rows, .dw = dw};
-    const float *z = run_forward(r, of->x, NULL, &p);
+    run_forward(r, of->x, NULL, &p);
     /* no range is reported, because a gradient of invalid data must not be used */
     if (r->fault.err)
         return;
-    score(r, z, of, r->m->class_weight, sums);
+    score(r, of, true, sums);
     sums->loss += n * model_penalty(r->m, w) + regularizer_rows(r->m, &p);
     run_backward(r, &p, ready, ctx);
 }
@@ -329,13 +388,14 @@ void model_eval(struct model_run *r, const float *w, const struct examples *of, 
     if (of->n == 0)
         return;
     const struct op_pass p = {.w = w, .n = of->n, .keys = of->keys, .table = of->rows};
-    score(r, run_forward(r, of->x, NULL, &p), of, NULL, sums);
+    run_forward(r, of->x, NULL, &p);
+    score(r, of, false, sums);
 }
 
 enum err model_predict(struct model_run *r, const struct packed *w, const struct examples *of,
                        float *out, struct errmsg *e)
 {
-    const size_t features = r->m->features, outputs = r->m->shape.dim[0];
+    const size_t features = r->m->features;
     r->fault.err = ERR_OK;
     for (uint32_t first = 0; first < of->n; first += r->rows_max) {
         const struct op_pass p = {.w = w->w,
@@ -344,8 +404,14 @@ enum err model_predict(struct model_run *r, const struct packed *w, const struct
                                   .keys = of->keys,
                                   .table = of->rows};
         const float *x = of->x ? of->x + first * features : NULL;
-        const struct outputs o = outputs_of(r->m, run_forward(r, x, w, &p), p.n);
-        loss_outputs(out + first * outputs, &o);
+        float *to = out;
+        run_forward(r, x, w, &p);
+        for (uint32_t h = 0; h < r->m->heads; h++) {
+            const size_t outputs = r->m->head[h].shape.dim[0];
+            const struct outputs o = outputs_of(r, &r->m->head[h], p.n);
+            loss_outputs(to + first * outputs, &o);
+            to += of->n * outputs;
+        }
     }
     return model_run_fault(r, e);
 }

@@ -79,11 +79,11 @@ enum err imported_add_metrics(struct imported *m, const enum metric_kind *kind, 
     }
     for (uint32_t i = 0; i < n && yaml && note; i++) {
         struct errmsg why = {""};
-        const char *name = job_metric_of(kind[i]).name;
-        if (metric_type_of(kind[i])->check(m->model, name, &why))
-            (void)fprintf(note, "not taken over: the metric %s: %s\n", name, why.text);
+        const struct job_metric metric = job_metric_of(kind[i]);
+        if (metric_check(m->model, &metric, &why))
+            (void)fprintf(note, "not taken over: the metric %s: %s\n", metric.name, why.text);
         else
-            (void)fprintf(yaml, "%s%s", written++ ? ", " : "  metrics: [", name);
+            (void)fprintf(yaml, "%s%s", written++ ? ", " : "  metrics: [", metric.name);
     }
     if (written)
         (void)fputs("]\n", yaml);

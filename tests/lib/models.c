@@ -12,8 +12,16 @@ void models_start(struct job *job, uint32_t a, uint32_t b, enum loss_kind loss, 
     job->model.rank = b ? 2 : 1;
     job->model.shape[0] = a;
     job->model.shape[1] = b;
-    job->model.loss = loss;
-    job->model.from_logits = from_logits;
+    (void)models_head(job, loss);
+    job->model.head[0].from_logits = from_logits;
+}
+
+struct job_head *models_head(struct job *job, enum loss_kind loss)
+{
+    struct job_head *h = &job->model.head[job->model.heads++];
+    *h = job_head_of_one_label();
+    h->loss = loss;
+    return h;
 }
 
 static struct job_layer *add(struct job *job, enum layer_kind kind, const char *name)
@@ -97,6 +105,13 @@ void models_read(struct job *job, uint32_t a, uint32_t b)
     l->inputs = merges ? 2 : 1;
     l->input[0] = a;
     l->input[1] = b;
+}
+
+void models_head_reads(struct job *job, uint32_t inputs, const uint32_t *input)
+{
+    struct job_head *h = &job->model.head[job->model.heads - 1];
+    h->inputs = inputs;
+    memcpy(h->input, input, inputs * sizeof *input);
 }
 
 void models_merge(struct job *job, enum layer_kind kind, uint32_t a, uint32_t b)

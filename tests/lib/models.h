@@ -6,6 +6,10 @@
 
 /* An empty model over inputs of this shape (b = 0: one dimension); biases start at zero. */
 void models_start(struct job *job, uint32_t a, uint32_t b, enum loss_kind loss, bool from_logits);
+/* One more head, of the last layer and one label. */
+struct job_head *models_head(struct job *job, enum loss_kind loss);
+/* The last head reads these, not the last layer: 0 is the model's input, i + 1 layer i. */
+void models_head_reads(struct job *job, uint32_t inputs, const uint32_t *input);
 void models_dense(struct job *job, uint32_t units, enum activation activation);
 void models_flatten(struct job *job);
 void models_dropout(struct job *job, float rate);

@@ -289,15 +289,15 @@ static void layer(const struct job_layer *l, const struct layout *lay, const dou
 
 /* ---- losses: Keras's formulas on probabilities or outputs ---- */
 
-static double loss_of(const struct job *job, double *v, uint32_t n, double label)
+static double loss_of(const struct job_head *h, double *v, uint32_t n, double label)
 {
-    switch (job->model.loss) {
+    switch (h->loss) {
     case LOSS_SPARSE_CATEGORICAL_CROSSENTROPY:
-        if (job->model.from_logits)
+        if (h->from_logits)
             softmax(v, n);
         return -log(v[(int)label]);
     case LOSS_BINARY_CROSSENTROPY:
-        if (job->model.from_logits)
+        if (h->from_logits)
             v[0] = activate_one(ACT_SIGMOID, 0, v[0]);
         return -label * log(v[0]) - (1 - label) * log(1 - v[0]);
     case LOSS_MEAN_SQUARED_ERROR:
@@ -337,16 +337,55 @@ static double penalty_of_rows(const struct job *job, const struct reference_rows
     return sum;
 }
 
-static double class_weight_of(const struct job *job, double label)
+static double class_weight_of(const struct job_head *h, double label)
 {
-    for (uint32_t i = 0; i < job->training.class_weights; i++)
-        if (job->training.class_weight[i].label == (uint32_t)label)
-            return (double)job->training.class_weight[i].weight;
+    for (uint32_t i = 0; i < h->class_weights; i++)
+        if (h->class_weight[i].label == (uint32_t)label)
+            return (double)h->class_weight[i].weight;
     return 1;
 }
 
+/* The weighted loss of a head over all rows. y, present: its first column of `columns`. */
+static double head_loss(const struct job_head *h, struct plane *z, const float *y,
+                        const uint8_t *present, uint32_t columns)
+{
+    double sum = 0;
+    uint32_t cols = z->cols / h->labels;
+    for (uint32_t r = 0; r < z->rows; r++)
+        for (uint32_t k = 0; k < h->labels; k++) {
+            double label = (double)y[r * columns + k];
+            if (!h->masked || present[r * columns + k])
+                sum += loss_of(h, z->v + r * z->cols + k * cols, cols, label) *
+                       class_weight_of(h, label);
+        }
+    return sum * (double)h->weight / h->labels;
+}
+
+static double loss_of_heads(const struct job *job, const struct plane *plane, const float *y,
+                            const uint8_t *present)
+{
+    double sum = 0;
+    uint32_t columns = 0, first = 0;
+    for (uint32_t i = 0; i < job->model.heads; i++)
+        columns += job->model.head[i].labels;
+    for (uint32_t i = 0; i < job->model.heads; i++) {
+        const struct job_head *h = &job->model.head[i];
+        const struct plane *in[JOB_INPUTS_MAX] = {&plane[job->model.layers]};
+        static struct plane z;
+        for (uint32_t k = 0; k < h->inputs; k++)
+            in[k] = &plane[h->input[k]];
+        z = *in[0];
+        if (h->inputs > 1)
+            concatenate(&z, in, h->inputs);
+        sum += head_loss(h, &z, y + first, present + first, columns);
+        first += h->labels;
+    }
+    return sum;
+}
+
 double reference_loss(const struct job *job, const struct layout *lay, const double *w,
-                      const struct reference_rows *rows, const float *x, const float *y, uint32_t n)
+                      const struct reference_rows *rows, const float *x, const float *y,
+                      const uint8_t *present, uint32_t n)
 {
     static struct plane plane[JOB_LAYERS_MAX + 1];
     uint32_t rank = job->model.rank, outer = 1;
@@ -374,11 +413,7 @@ double reference_loss(const struct job *job, const struct layout *lay, const dou
             layer(l, lay, w, &plane[i + 1], side_by_side(l, in));
         assert(plane[i + 1].outer * plane[i + 1].cols <= REFERENCE_WIDTH_MAX);
     }
-    struct plane *last = &plane[job->model.layers];
-    double sum = 0;
-    for (uint32_t r = 0; r < n; r++)
-        sum += loss_of(job, last->v + r * last->cols, last->cols, (double)y[r]) *
-               class_weight_of(job, (double)y[r]);
+    double sum = loss_of_heads(job, plane, y, present);
     for (uint32_t i = 0; i < job->model.layers; i++) {
         const struct job_layer *l = &job->model.layer[i];
         if (!l->trainable)

@@ -15,10 +15,11 @@ struct reference_rows {
     const double *w[ROW_TABLES_MAX]; /* (keys of the table's list, dim) */
 };
 
-/* The sum of the rows' losses, in training. w: the flat block. rows: NULL without tables. x: (n, features), y: (n). */
+/* The sum of the rows' losses, in training. w: the flat block. rows: NULL without tables. x: (n, features), y and present: (n,
+ * labels). */
 double reference_loss(const struct job *job, const struct layout *lay, const double *w,
                       const struct reference_rows *rows, const float *x, const float *y,
-                      uint32_t n);
+                      const uint8_t *present, uint32_t n);
 
 /* In `w`, a copy of the flat block: tensor LAYER/WHAT; NULL: there is none. */
 const double *reference_tensor(const struct layout *lay, const double *w, const char *layer,

@@ -222,7 +222,7 @@ void trained_outputs(struct trained *t, uint32_t first, uint32_t n, float *out)
     model_eval(run, t->w, &(struct examples){.n = n, .x = x, .y = y, .keys = keys, .rows = &of},
                &sums);
     must(t, model_run_fault(run, &t->e));
-    memcpy(out, model_run_outputs(run), (size_t)n * model_outputs(t->model) * sizeof *out);
+    memcpy(out, model_run_outputs(run, 0), (size_t)n * model_outputs(t->model) * sizeof *out);
     model_run_free(run);
     leaf_buffer_free(room);
     for (uint32_t i = 0; i < ROW_TABLES_MAX; i++)

@@ -18,6 +18,19 @@ static bool is_variance(const struct tensor *t)
     return strstr(t->name, "/moving_variance") != NULL;
 }
 
+/* One column of labels. classes: of the first head; 0: its labels are values. */
+static void fill_labels(struct trial *t, uint32_t head, uint32_t column, uint32_t classes)
+{
+    const struct job_head *h = &t->job.model.head[head];
+    uint32_t columns = model_labels(t->m), of = job_loss_labels(h->loss) == LABELS_VALUES ? 3 : 2;
+    for (uint32_t i = 0; i < t->rows; i++) {
+        uint32_t at = i * columns + column;
+        t->present[at] = !h->masked || (i + column) % 3 != 1;
+        t->y[at] =
+            t->present[at] ? (float)((i + head) % (head == 0 && classes ? classes : of)) : NAN;
+    }
+}
+
 static void fill(struct trial *t, uint64_t seed)
 {
     uint32_t features = model_features(t->m), classes = model_classes(t->m);
@@ -30,8 +43,9 @@ static void fill(struct trial *t, uint64_t seed)
                 rng_unit(seed + 1, k) - (is_variance(&l->tensor[i]) ? 0 : 0.5f);
     for (uint32_t i = 0; i < t->rows * features; i++)
         t->x[i] = ids ? floorf(5.0f * rng_unit(seed, i)) : 4.0f * rng_unit(seed, i) - 2.0f;
-    for (uint32_t i = 0; i < t->rows; i++)
-        t->y[i] = (float)(i % (classes ? classes : 3));
+    for (uint32_t h = 0, column = 0; h < t->job.model.heads; h++)
+        for (uint32_t k = 0; k < t->job.model.head[h].labels; k++)
+            fill_labels(t, h, column++, classes);
 }
 
 void trial_init(struct trial *t, void (*make)(struct job *), uint32_t rows, uint64_t seed)
@@ -47,7 +61,8 @@ void trial_init(struct trial *t, void (*make)(struct job *), uint32_t rows, uint
     t->w = mem_floats(t->elems);
     t->dw = mem_floats(t->elems);
     t->x = mem_floats((size_t)rows * model_features(t->m));
-    t->y = mem_floats(rows);
+    t->y = mem_floats((size_t)rows * model_labels(t->m));
+    t->present = mem_zalloc(rows, model_labels(t->m));
     fill(t, seed);
     if (job_has_tables(&t->job))
         leaf_draw(&t->leaf, &t->job, rows, seed);
@@ -61,6 +76,7 @@ void trial_close(struct trial *t)
     mem_free(t->dw);
     mem_free(t->x);
     mem_free(t->y);
+    mem_free(t->present);
     if (t->made)
         models_close(&t->job);
 }
@@ -73,7 +89,8 @@ struct sums trial_train_rows(struct trial *t, uint32_t first, uint32_t n, uint64
     model_train(t->run, t->w,
                 &(struct examples){.n = n,
                                    .x = t->x + (size_t)first * model_features(t->m),
-                                   .y = t->y + first,
+                                   .y = t->y + (size_t)first * model_labels(t->m),
+                                   .present = t->present + (size_t)first * model_labels(t->m),
                                    .keys = tables ? leaf_from(&t->leaf, first) : NULL,
                                    .rows = tables ? &t->leaf.rows : NULL},
                 key, t->dw, &sums, NULL, NULL);

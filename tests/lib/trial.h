@@ -16,7 +16,8 @@ struct trial {
     float *w, *dw; /* elems */
     float *x;      /* (rows, features), within [-2, 2); ids below 5 where an embedding reads them */
     struct drawn_leaf leaf; /* where it has tables */
-    float *y;               /* rows: classes in turn */
+    float *y;               /* (rows, labels): classes in turn; NAN where absent */
+    uint8_t *present;       /* (rows, labels), for heads that are masked */
 };
 
 /* make: fills the job, or NULL: it is. seed: of weights and inputs; biases are not 0. */

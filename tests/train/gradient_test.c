@@ -258,15 +258,15 @@ static void regularized(struct job *j)
 static void weighted(struct job *j)
 {
     mlp_softmax(j);
-    j->training.class_weights = 2;
-    j->training.class_weight[0] = (struct class_weight){2, 3.5f};
-    j->training.class_weight[1] = (struct class_weight){0, 0.25f};
+    j->model.head[0].class_weights = 2;
+    j->model.head[0].class_weight[0] = (struct class_weight){2, 3.5f};
+    j->model.head[0].class_weight[1] = (struct class_weight){0, 0.25f};
 }
 static void weighted_binary(struct job *j)
 {
     activation_first(j);
-    j->training.class_weights = 1;
-    j->training.class_weight[0] = (struct class_weight){1, 5};
+    j->model.head[0].class_weights = 1;
+    j->model.head[0].class_weight[0] = (struct class_weight){1, 5};
 }
 
 /* ---- graphs: values that are read more than once ---- */
@@ -348,6 +348,56 @@ static void two_heads_into_one(struct job *j)
     models_dense(j, 1, ACT_SIGMOID);
 }
 
+/* One trunk, two heads; the labels of the second one can be absent. */
+static void two_heads_one_masked(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, false);
+    models_dense(j, 7, ACT_TANH);
+    models_dense(j, 3, ACT_SOFTMAX);
+    models_head_reads(j, 1, (const uint32_t[]){2});
+    models_dense(j, 1, ACT_SIGMOID);
+    models_read(j, 1, 0);
+    struct job_head *masked = models_head(j, LOSS_BINARY_CROSSENTROPY);
+    masked->masked = true;
+    masked->weight = 2.5f;
+    masked->class_weights = 1;
+    masked->class_weight[0] = (struct class_weight){1, 3};
+}
+/* The softmax that is part of the first head's loss is read by a layer and by the third head, and stays. */
+static void heads_on_the_way(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, false);
+    models_dense(j, 4, ACT_SOFTMAX);
+    models_head_reads(j, 1, (const uint32_t[]){1});
+    models_dense(j, 3, ACT_RELU);
+    models_dense(j, 1, ACT_LINEAR);
+    models_head(j, LOSS_MEAN_ABSOLUTE_ERROR)->weight = 0.25f;
+    models_head(j, LOSS_MEAN_SQUARED_ERROR)->labels = 3;
+    models_head_reads(j, 1, (const uint32_t[]){2});
+}
+/* Two heads read one value, which a layer could overwrite; one of them reads another, too. */
+static void heads_of_one_value(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    j->model.head[0].masked = true;
+    models_dense(j, 1, ACT_RELU);
+    models_head_reads(j, 1, (const uint32_t[]){1});
+    models_activation(j, ACT_TANH);
+    struct job_head *both = models_head(j, LOSS_MEAN_SQUARED_ERROR);
+    both->labels = 2;
+    both->masked = true;
+    models_head_reads(j, 2, (const uint32_t[]){1, 2});
+    models_head(j, LOSS_MEAN_ABSOLUTE_ERROR)->weight = 0.5f;
+    models_head_reads(j, 1, (const uint32_t[]){1});
+}
+static void labels_of_two_classes(struct job *j)
+{
+    models_start(j, 5, 0, LOSS_BINARY_CROSSENTROPY, false);
+    models_dense(j, 3, ACT_SIGMOID);
+    j->model.head[0].labels = 3;
+    j->model.head[0].masked = true;
+}
+
 static void (*const MODELS[])(struct job *) = {
     linear_mse,
     no_bias,
@@ -382,6 +432,10 @@ static void (*const MODELS[])(struct job *) = {
     rows_in_a_graph,
     wide_and_deep,
     regularized_rows,
+    two_heads_one_masked,
+    heads_on_the_way,
+    heads_of_one_value,
+    labels_of_two_classes,
 };
 enum { N_MODELS = sizeof MODELS / sizeof *MODELS };
 
@@ -418,7 +472,7 @@ static const struct reference_rows *rows_of(const struct trial *f)
 
 static double loss_at(const struct trial *f, const double *w, const struct reference_rows *rows)
 {
-    return reference_loss(&f->job, model_layout(f->m), w, rows, f->x, f->y, ROWS);
+    return reference_loss(&f->job, model_layout(f->m), w, rows, f->x, f->y, f->present, ROWS);
 }
 
 static void assert_row_gradients(const struct trial *f, int number, const double *w, double slack)

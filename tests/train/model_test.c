@@ -33,12 +33,12 @@ static void a_loss_and_a_last_activation_that_do_not_fit_are_refused(void **stat
     job.model.layer[0].dense.activation = ACT_SIGMOID;
     trial_assert_refused(&job, "sigmoid", "or a last softmax");
     job.model.layer[0].dense.activation = ACT_SOFTMAX;
-    job.model.from_logits = true;
+    job.model.head[0].from_logits = true;
     trial_assert_refused(&job, "dense_0 has softmax", "from_logits or the activation");
     job.model.layer[0].dense.activation = ACT_RELU;
     trial_assert_refused(&job, "dense_0 has relu", "remove the activation");
     job.model.layer[0].dense.activation = ACT_SOFTMAX;
-    job.model.from_logits = false;
+    job.model.head[0].from_logits = false;
     models_dropout(&job, 0.5f);
     trial_assert_refused(&job, "dropout_1", "or a last softmax");
 
@@ -57,7 +57,7 @@ static void outputs_that_do_not_fit_the_loss_are_refused(void **state)
     models_start(&job, 4, 0, LOSS_BINARY_CROSSENTROPY, true);
     models_dense(&job, 3, ACT_LINEAR);
     trial_assert_refused(&job, "3 outputs", "units: 1, or sparse_categorical_crossentropy");
-    job.model.loss = LOSS_MEAN_ABSOLUTE_ERROR;
+    job.model.head[0].loss = LOSS_MEAN_ABSOLUTE_ERROR;
     trial_assert_refused(&job, "mean_absolute_error", "units: 1");
     models_start(&job, 4, 0, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true);
     models_dense(&job, 1, ACT_LINEAR);
@@ -518,8 +518,8 @@ static void varied(struct trial *f)
     models_dense(&f->job, 9, ACT_LEAKY_RELU);
     models_dense(&f->job, 1, ACT_SIGMOID);
     models_metric(&f->job, METRIC_LOGLOSS);
-    f->job.training.class_weights = 1;
-    f->job.training.class_weight[0] = (struct class_weight){1, 1.7f};
+    f->job.model.head[0].class_weights = 1;
+    f->job.model.head[0].class_weight[0] = (struct class_weight){1, 1.7f};
     trial_init(f, NULL, ROWS, 1);
 }
 

@@ -101,7 +101,7 @@ static void scores_are_the_outputs_of_an_evaluation(void **state)
                                       .keys = model_layout(t.m)->rows ? &t.leaf.keys : NULL,
                                       .rows = &t.leaf.rows},
                    &sums);
-        const float *z = model_run_outputs(t.run);
+        const float *z = model_run_outputs(t.run, 0);
         for (int k = 0; k < ROWS * OUTPUTS; k++)
             if (!(fabsf(z[k] - out[k]) < 4e-6f * fmaxf(1, fabsf(z[k]))))
                 fail_msg("model %d: score %d is %.9g, not %.9g", i, k, (double)out[k],

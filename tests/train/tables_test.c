@@ -66,7 +66,7 @@ static void bag_of(void (*make)(struct job *), const int at[LEAF_WIDTH],
                    &(struct examples){
                        .n = 1, .x = t.x, .y = t.y, .keys = &t.leaf.keys, .rows = &t.leaf.rows},
                    &sums);
-        out[c] = (double)model_run_outputs(t.run)[0];
+        out[c] = (double)model_run_outputs(t.run, 0)[0];
     }
     trial_close(&t);
 }
@@ -141,7 +141,7 @@ static void an_embedding_has_its_columns_rows_side_by_side(void **state)
         memset(t.w, 0, t.elems * sizeof *t.w);
         t.w[c] = 1.0f;
         (void)trial_loss(&t);
-        assert_true((double)model_run_outputs(t.run)[0] == want[c]);
+        assert_true((double)model_run_outputs(t.run, 0)[0] == want[c]);
     }
     trial_close(&t);
 }
@@ -166,7 +166,7 @@ static void logistic_regression_works_on_the_sum_of_weights_and_the_bias(void **
     t.leaf.at[1][0] = LOOKUP_NONE;
     t.leaf.at[2][0] = 4;
     (void)trial_loss(&t);
-    assert_true(model_run_outputs(t.run)[0] == 7.5f);
+    assert_true(model_run_outputs(t.run, 0)[0] == 7.5f);
     trial_close(&t);
 }
 
@@ -192,7 +192,7 @@ static void add_gradient(float *g, const struct trial *t, uint32_t lookup, uint3
 
 static void sum_gradients(const struct trial *t, bool by_example, float g[LEAF_KEYS])
 {
-    const float *z = model_run_outputs(t->run);
+    const float *z = model_run_outputs(t->run, 0);
     memset(g, 0, LEAF_KEYS * sizeof *g);
     for (uint32_t i = 0; i < 5 * ROWS; i++) {
         uint32_t row = by_example ? i / 5 : i % ROWS, lookup = by_example ? i % 5 : i / ROWS;
@@ -353,7 +353,7 @@ static void a_layer_reads_the_columns_that_it_names_in_its_order(void **state)
     memcpy(t.w + 16, kernel, sizeof kernel);
     t.w[32] = 0.0f;
     (void)trial_loss(&t);
-    assert_true(model_run_outputs(t.run)[0] == 5.0f + 20.0f + 300.0f + 4000.0f);
+    assert_true(model_run_outputs(t.run, 0)[0] == 5.0f + 20.0f + 300.0f + 4000.0f);
     trial_close(&t);
 }
 

@@ -89,8 +89,8 @@ static void loss_and_gradient_are_multiplied_by_the_weight(void **state)
         is_the_weighted_sum(&job, many ? classes : two);
         if (i < 2)
             continue;
-        job.training.class_weights = 1; /* the one row has its class's weight, too */
-        job.training.class_weight[0] = (struct class_weight){1, 5};
+        job.model.head[0].class_weights = 1; /* the one row has its class's weight, too */
+        job.model.head[0].class_weight[0] = (struct class_weight){1, 5};
         is_the_weighted_sum(&job, many ? classes : two);
     }
 }

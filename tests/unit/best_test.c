@@ -27,7 +27,7 @@ static struct job job;
 static int begin(void **state)
 {
     (void)state;
-    job = (struct job){.model = {.metrics = 1, .metric = {{METRIC_ACCURACY, "accuracy"}}},
+    job = (struct job){.model = {.metrics = 1, .metric = {{METRIC_ACCURACY, "accuracy", 0}}},
                        .training = {.monitor = MONITOR_LOSS},
                        .early_stopping = {.patience = 2}};
     return folder_make(folder);

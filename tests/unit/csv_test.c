@@ -354,18 +354,18 @@ static void rows_from_which_nothing_can_be_learned_are_warned_of(void **state)
     setup(&f, "columns: [number: a, weight: w, label: y], bad_rows: skip", NULL, 0);
     warns(&f, "1,0,1\n2,0,0\n", "data.train: all rows have weight 0, so there is nothing to count");
     warns(&f, "1,0,1\n2,0.5,1\n", "nothing"); /* a value, which is no class */
-    f.job.model.loss = LOSS_BINARY_CROSSENTROPY;
+    f.job.model.head[0].loss = LOSS_BINARY_CROSSENTROPY;
     warns(&f, "1,2,1\n2,0,1\n",
           "data.train: all rows have the label 1: from one class alone nothing can be learned");
     warns(&f, "1,2,0\n2,0,1\n", "nothing");
-    f.job.model.loss = LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    f.job.model.head[0].loss = LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
     warns(&f, "1,2,1\n2,1,2\n",
           "data.train: no row has the label 0, but class numbers start at 0; if those of the file "
           "start at 1, list them: classes: [\"1\", \"2\"]");
     warns(&f, "1,2,1\n2,1,2\n3,1,0\n", "nothing");
     teardown(&f);
     setup(&f, "columns: [number: a, label: {name: y, classes: [x, y, z]}]", NULL, 0);
-    f.job.model.loss = LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    f.job.model.head[0].loss = LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
     warns(&f, "1,z\n2,y\n", "nothing"); /* the file's own names */
     teardown(&f);
     char *text = mem_zalloc(CSV_PIECE_BYTES, 2), *at = text;
@@ -373,7 +373,7 @@ static void rows_from_which_nothing_can_be_learned_are_warned_of(void **state)
     for (int i = 0; i < 200000; i++)
         at += sprintf(at, "1,%d\n", i >= 199999);
     setup(&f, NUMBER_LABEL, NULL, 0);
-    f.job.model.loss = LOSS_BINARY_CROSSENTROPY;
+    f.job.model.head[0].loss = LOSS_BINARY_CROSSENTROPY;
     put(&f, "a.csv", text, strlen(text));
     assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_OK);
     assert_true(f.d.seen.differs && f.d.seen.label == 0);
@@ -1337,7 +1337,7 @@ static void a_label_that_the_loss_does_not_know_is_a_bad_row_before_there_is_a_m
     char why[1024];
     (void)state;
     setup(&f, "columns: [number: a, label: y], header: skip", NULL, 0);
-    f.job.model.loss = LOSS_BINARY_CROSSENTROPY;
+    f.job.model.head[0].loss = LOSS_BINARY_CROSSENTROPY;
     put(&f, "a.csv", "a,y\n0,1\n1,2\n", 12);
     assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
     snprintf(why, sizeof why,

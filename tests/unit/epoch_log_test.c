@@ -21,8 +21,8 @@ static const struct job *job(void)
 {
     static struct job j;
     j = (struct job){.model = {.metrics = 2,
-                               .metric = {{METRIC_ACCURACY, "accuracy"},
-                                          {METRIC_MEAN_ABSOLUTE_ERROR, "mean_absolute_error"}}}};
+                               .metric = {{METRIC_ACCURACY, "accuracy", 0},
+                                          {METRIC_MEAN_ABSOLUTE_ERROR, "mean_absolute_error", 0}}}};
     return &j;
 }
 

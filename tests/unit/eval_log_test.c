@@ -17,7 +17,7 @@
 static char *const folder = folder_dir;
 static const struct job job = {
     .name = "digits",
-    .model = {.metrics = 2, .metric = {{METRIC_ACCURACY, "accuracy"}, {METRIC_AUC, "auc"}}}};
+    .model = {.metrics = 2, .metric = {{METRIC_ACCURACY, "accuracy", 0}, {METRIC_AUC, "auc", 0}}}};
 
 static struct manifest cut(uint64_t generation, uint64_t number, const char *uuid)
 {

@@ -201,7 +201,7 @@ static struct tensor tensors[] = {
 static const struct layout layout = {.tensors = 2, .tensor = tensors, .elems = 32};
 static char canonical[] = "name: digits\nmodel:\n";
 static struct job job = {.name = "digits",
-                         .model = {.metrics = 1, .metric = {{METRIC_ACCURACY, "accuracy"}}},
+                         .model = {.metrics = 1, .metric = {{METRIC_ACCURACY, "accuracy", 0}}},
                          .optimizer = {.kind = OPT_SGD, .learning_rate = 0.5f},
                          .logs = {.tensorboard = true, .histograms = true},
                          .canonical = canonical};

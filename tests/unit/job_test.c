@@ -110,8 +110,8 @@ static void a_job_file_is_read_as_it_says(void **state)
     assert_int_equal(job.model.layer[1].dense.activation, ACT_RELU);
     assert_int_equal(job.model.layer[2].kind, LAYER_DROPOUT);
     assert_true(job.model.layer[2].dropout.rate == 0.2f);
-    assert_int_equal(job.model.loss, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY);
-    assert_true(job.model.from_logits);
+    assert_int_equal(job.model.head[0].loss, LOSS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    assert_true(job.model.head[0].from_logits);
     assert_int_equal(job.model.metrics, 1);
     assert_int_equal(job.data.format, DATA_SYNTHETIC);
     assert_true(job.data.scale == 255);
@@ -132,7 +132,7 @@ static void keys_left_out_have_kerass_defaults(void **state)
     assert_true(dense->use_bias);
     assert_int_equal(dense->kernel.initializer, INIT_GLOROT_UNIFORM);
     assert_int_equal(dense->bias.initializer, INIT_ZEROS);
-    assert_false(job.model.from_logits);
+    assert_false(job.model.head[0].from_logits);
     assert_int_equal(job.model.metrics, 0);
     assert_true(job.data.scale == 1);
     assert_null(job.data.train);
@@ -461,9 +461,9 @@ static void regularizers_and_class_weights_are_read_as_keras_has_them(void **sta
     assert_true(layer[1].kernel.l1 == 0.25f && layer[1].kernel.l2 == 0 && layer[1].bias.l1 == 0);
     job_close(&job);
     job = parsed(least, "training.class_weight={0: 1, 7: 2.5}");
-    assert_int_equal(job.training.class_weights, 2);
-    assert_true(job.training.class_weight[1].label == 7 &&
-                job.training.class_weight[1].weight == 2.5f);
+    assert_int_equal(job.model.head[0].class_weights, 2);
+    assert_true(job.model.head[0].class_weight[1].label == 7 &&
+                job.model.head[0].class_weight[1].weight == 2.5f);
     assert_non_null(strstr(job.identity_text, "training.class_weight = {0: 1, 7: 2.5}\n"));
     job_close(&job);
     static const char *const wrong[] = {

@@ -185,7 +185,7 @@ static void labels_that_float32_makes_equal_are_warned_of(void **state)
     put(f, "x.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (400, 2), }", x, sizeof x);
     put(f, "y.npy", "{'descr': '<i8', 'fortran_order': False, 'shape': (400,), }", y, sizeof y);
     struct job job = job_of(f, both(f, "x.npy", "y.npy"));
-    job.model.loss = LOSS_MEAN_SQUARED_ERROR;
+    job.model.head[0].loss = LOSS_MEAN_SQUARED_ERROR;
     assert_int_equal(dataset_look(&look, &job, 0, 0, &f->e), ERR_OK);
     assert_non_null(strstr(look.warning.text, "y.npy: its labels: a sample has about "));
     log_init("test", LOG_WARN);
@@ -449,7 +449,7 @@ static void a_number_that_float32_rounds_is_neither_a_class_nor_an_id(void **sta
         sizeof labels);
     refuses(f, "0.99999998999999995, is not a class: a float32 would be 1");
     job = job_of(f, both(f, "x.npy", "y.npy"));
-    job.model.loss = LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    job.model.head[0].loss = LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
     assert_int_equal(dataset_load(&d, &job, 0, 0, &f->e),
                      ERR_INPUT); /* classes are not known yet */
     assert_non_null(strstr(f->e.text, "is not a class: a float32 would be 1"));

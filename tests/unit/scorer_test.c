@@ -157,12 +157,12 @@ static void want_scores(struct fixture *f)
 {
     size_t outputs = model_outputs(f->t.model), n = ROWS * outputs;
     trained_outputs(&f->t, 0, ROWS, f->wanted);
-    if (f->t.job.model.from_logits)
+    if (f->t.job.model.head[0].from_logits)
         return;
-    if (f->t.job.model.loss == LOSS_BINARY_CROSSENTROPY)
+    if (f->t.job.model.head[0].loss == LOSS_BINARY_CROSSENTROPY)
         kernels()->sigmoid(f->wanted, f->wanted, n);
-    for (size_t r = 0; f->t.job.model.loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && r < ROWS;
-         r++) {
+    for (size_t r = 0;
+         f->t.job.model.head[0].loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY && r < ROWS; r++) {
         double sum = 0, most = -INFINITY;
         float *z = f->wanted + r * outputs;
         for (size_t c = 0; c < outputs; c++)

@@ -22,7 +22,7 @@
 
 /* ---- memory ---- */
 
-enum { SCORE_BYTES = 24 /* for each row of the eval part (evaluate/ranking.h) */ };
+enum { SCORE_BYTES = 24 /* for each label of the eval part (evaluate/ranking.h) */ };
 
 static uint64_t physical_bytes(void)
 {
@@ -47,8 +47,11 @@ uint64_t check_activations_bytes(const struct check *p)
 /* Bytes for the scores of metrics that rank them. */
 static uint64_t scores_bytes(const struct check *p)
 {
-    return metric_is_needed(&p->job, METRIC_SCORES) && p->looked_eval ? p->eval.rows * SCORE_BYTES
-                                                                      : 0;
+    uint64_t labels = 0; /* of a row */
+    for (uint32_t h = 0; h < p->job.model.heads; h++)
+        if (metric_is_needed(&p->job, h, METRIC_SCORES))
+            labels += p->job.model.head[h].labels;
+    return p->looked_eval ? labels * p->eval.rows * SCORE_BYTES : 0;
 }
 
 static uint64_t most_bytes(const struct dataset_look *l)

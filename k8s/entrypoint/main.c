@@ -235,7 +235,7 @@ static int command_exec(struct command *c)
     return 1;
 }
 
-/* ---- a ps beside each worker ----
+/* ---- a ps next to each worker ----
  * A job without ps replicas: TF_CONFIG lists a chief and workers, or workers alone, and each of them has a ps
  * of its own, in the same container, on the next port. The chief's is ps 0, then come those of the workers in order. */
 

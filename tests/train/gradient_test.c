@@ -622,14 +622,28 @@ static void dropout_in_a_graph(struct job *j)
     models_dense(j, 1, ACT_LINEAR);
 }
 
+/* A dropout may write over a relu, but not if a head reads it. */
+static void dropout_after_a_head(struct job *j)
+{
+    models_start(j, 6, 0, LOSS_MEAN_SQUARED_ERROR, false);
+    models_dense(j, 3, ACT_RELU);
+    j->model.head[0].labels = 3;
+    models_head_reads(j, 1, (const uint32_t[]){1});
+    models_dropout(j, 0.4f);
+    models_dense(j, 1, ACT_LINEAR);
+    (void)models_head(j, LOSS_MEAN_SQUARED_ERROR);
+}
+
 static void gradients_are_slopes_under_dropout(void **state)
 {
+    static void (*const models[])(struct job *) = {dropout_everywhere, dropout_in_a_graph,
+                                                   dropout_after_a_head};
     (void)state;
     const float step =
         1e-2f; /* the loss is quadratic in each weight, except for relu and sigmoid */
-    for (uint64_t key = 1; key <= 10; key++) {
+    for (uint64_t key = 1; key <= 12; key++) {
         struct trial f;
-        trial_init(&f, key % 2 ? dropout_everywhere : dropout_in_a_graph, ROWS, key);
+        trial_init(&f, models[key % 3], ROWS, key);
         (void)trial_train_rows(&f, 0, ROWS, key).loss;
         float *g = mem_floats(f.elems);
         memcpy(g, f.dw, f.elems * sizeof *g);

@@ -129,7 +129,7 @@ static enum err run_evaluator(struct process *p, struct evaluator_end *end, stru
     const struct evaluator_role role = {.job = &p->job,
                                         .cluster = &p->cluster,
                                         .model = p->model,
-                                        .data = &p->data,
+                                        .data = &p->data.contents,
                                         .eval = &p->eval_rows.source,
                                         .encoding = p->encoding,
                                         .planted = p->planted,

@@ -15,6 +15,7 @@
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "common/base/mem.h"
+#include "data/core/order.h"
 #include "model/metric.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
@@ -35,9 +36,10 @@ uint64_t check_activations_bytes(const struct check *p)
     const struct job *job = &p->job;
     struct model_run *run;
     struct errmsg e;
-    uint32_t rows = job->training.batch_size / job->training.microbatches + 1;
+    const struct order order = {.batch_size = job->training.batch_size,
+                                .microbatches = job->training.microbatches};
     struct mallinfo2 before = mallinfo2();
-    if (model_run_new(&run, p->model, rows, &e))
+    if (model_run_new(&run, p->model, order_leaf_rows_max(&order), &e))
         return 0;
     struct mallinfo2 after = mallinfo2();
     model_run_free(run);

@@ -349,7 +349,7 @@ static enum err check_manifest(struct watch *v, const struct manifest *m, struct
         return err_wrap(e, ERR_INPUT,
                         "%s: checkpoint %" PRIu64 " belongs to another job: ", r->checkpoints,
                         m->cut);
-    if (memcmp(m->data_fingerprint, r->data->contents.fingerprint, sizeof m->data_fingerprint) != 0)
+    if (memcmp(m->data_fingerprint, r->data->fingerprint, sizeof m->data_fingerprint) != 0)
         return err_set(e, ERR_INPUT,
                        "%s: checkpoint %" PRIu64
                        " was trained on other data: data.train must name the same data everywhere",

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "common/cluster/cluster.h"
-#include "data/dataset.h"
+#include "data/source.h"
 #include "job/job.h"
 #include "model/evaluation.h"
 #include "model/model.h"
@@ -35,7 +35,7 @@ struct evaluator_role {
     const struct job *job;
     const struct cluster *cluster;
     const struct model *model;
-    const struct dataset *data; /* its fingerprint is the job's */
+    const struct contents *data; /* of the training part, whose fingerprint is the job's */
     struct source *eval;
     const char *encoding; /* encoding.json, by which the rows were read; NULL: they need none */
     struct planted planted;

@@ -11,23 +11,23 @@ static void plain_activation(const struct step *s, const char *word)
     step_put(s, s->x, word, STEP_LAYER(s, word, "", "%s", ""));
 }
 
-void take_relu(const struct step *s)
+static void take_relu(const struct step *s)
 {
     plain_activation(s, "relu");
 }
 
-void take_tanh(const struct step *s)
+static void take_tanh(const struct step *s)
 {
     plain_activation(s, "tanh");
 }
 
-void take_softplus(const struct step *s)
+static void take_softplus(const struct step *s)
 {
     plain_activation(s, "softplus");
 }
 
 /* Takes along the product with its own input: silu. */
-void take_sigmoid(const struct step *s)
+static void take_sigmoid(const struct step *s)
 {
     size_t at;
     const Onnx__Node *next = s->n->n_output ? walk_only_reader(s->w, s->n->output[0], &at) : NULL;
@@ -44,7 +44,7 @@ static bool is_near(double a, double b)
     return fabs(a - b) < 1e-5;
 }
 
-void take_selu(const struct step *s)
+static void take_selu(const struct step *s)
 {
     if (!step_is_of_opset(s, 6)) /* before, its factors were rounded */
         return;
@@ -55,7 +55,7 @@ void take_selu(const struct step *s)
         step_refuse(s, "only with the usual alpha and gamma");
 }
 
-void take_elu(const struct step *s)
+static void take_elu(const struct step *s)
 {
     char alpha[DIGITS_REAL_BYTES];
     step_put(
@@ -63,7 +63,7 @@ void take_elu(const struct step *s)
         STEP_LAYER(s, "elu", "", "alpha: %s", digits_float(onnx_float(s->n, "alpha", 1), alpha)));
 }
 
-void take_leaky_relu(const struct step *s)
+static void take_leaky_relu(const struct step *s)
 {
     char slope[DIGITS_REAL_BYTES];
     step_put(s, s->x, "leaky_relu",
@@ -71,7 +71,7 @@ void take_leaky_relu(const struct step *s)
                         digits_float(onnx_float(s->n, "alpha", 0.01), slope)));
 }
 
-void take_gelu(const struct step *s)
+static void take_gelu(const struct step *s)
 {
     bool none = onnx_text_is(s->n, "approximate", "none");
     if (none || onnx_text_is(s->n, "approximate", "tanh"))
@@ -92,7 +92,7 @@ static bool is_flat_softmax(const struct walk_value *x, int64_t axis)
     return is;
 }
 
-void take_softmax(const struct step *s)
+static void take_softmax(const struct step *s)
 {
     enum { OPSET_OF_ONE_AXIS = 13 };
     bool flat = s->w->opset < OPSET_OF_ONE_AXIS;
@@ -118,7 +118,7 @@ static bool drops_always(const struct step *s)
     return *walk_input(s->n, 2) && !(mode && elems == 1 && onnx_tensor_at(mode, 0) == 0);
 }
 
-void take_dropout(const struct step *s)
+static void take_dropout(const struct step *s)
 {
     uint64_t elems;
     const Onnx__Tensor *t = step_constant(s, 1, &elems);
@@ -137,3 +137,17 @@ void take_dropout(const struct step *s)
     else
         step_pass(s);
 }
+
+const struct operator operators_of_activations[] = {
+    {"Dropout", take_dropout, "ratio seed"},
+    {"Elu", take_elu, "alpha"},
+    {"Gelu", take_gelu, "approximate"},
+    {"LeakyRelu", take_leaky_relu, "alpha"},
+    {"Relu", take_relu, ""},
+    {"Selu", take_selu, "alpha gamma"},
+    {"Sigmoid", take_sigmoid, ""},
+    {"Softmax", take_softmax, "axis"},
+    {"Softplus", take_softplus, ""},
+    {"Tanh", take_tanh, ""},
+    {NULL, NULL, NULL},
+};

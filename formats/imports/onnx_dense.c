@@ -51,12 +51,12 @@ static void dense(const struct step *s, bool transposed, const Onnx__Tensor *bia
     step_put(s, v, "dense", layer);
 }
 
-void take_matmul(const struct step *s)
+static void take_matmul(const struct step *s)
 {
     dense(s, false, NULL);
 }
 
-void take_gemm(const struct step *s)
+static void take_gemm(const struct step *s)
 {
     uint64_t elems;
     const Onnx__Tensor *c = step_constant(s, 2, &elems);
@@ -67,3 +67,9 @@ void take_gemm(const struct step *s)
     else
         dense(s, onnx_int(s->n, "transB", 0) != 0, c);
 }
+
+const struct operator operators_of_dense[] = {
+    {"Gemm", take_gemm, "alpha beta transA transB"},
+    {"MatMul", take_matmul, ""},
+    {NULL, NULL, NULL},
+};

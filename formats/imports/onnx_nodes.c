@@ -3,13 +3,22 @@
 
 #include <string.h>
 
-static const struct {
-    const char *op;
-    void (*take)(const struct step *s);
-    const char *attributes; /* separated by blanks */
-} operators[] = {
-#define ROW(op, name, attributes) {#op, take_##name, attributes},
-    {"Identity", step_pass, ""}, STEP_OPERATORS(ROW)};
+static const struct operator identity[] = {{"Identity", step_pass, ""}, {NULL, NULL, NULL}};
+static const struct operator* const tables[] = {identity,
+                                                operators_of_activations,
+                                                operators_of_dense,
+                                                operators_of_scales,
+                                                operators_of_shapes,
+                                                operators_of_windows};
+
+static const struct operator* find_operator(const char *op)
+{
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        for (const struct operator* at = tables[i]; at->op; at++)
+            if (strcmp(at->op, op) == 0)
+                return at;
+    return NULL;
+}
 
 /* Operators that do the same with (n) as with (n, 1). */
 static const char of_columns[] =
@@ -72,18 +81,17 @@ void walk_node(struct walk *w, size_t at)
         s.n = &other;
     }
     bool ours = n->domain[0] == 0 || strcmp(n->domain, "ai.onnx") == 0;
-    for (size_t i = 0; i < sizeof operators / sizeof *operators && ours; i++) {
-        if (strcmp(operators[i].op, n->op_type) != 0)
-            continue;
-        const struct walk_value *x = walk_find(w, walk_input(s.n, 0));
-        if (x && x->data)
-            step_refuse(&s, "its first input is a constant");
-        if (!x || x->data)
-            return;
-        s.x = *x;
-        if (check_attributes(&s, operators[i].attributes) && check_columns(&s))
-            operators[i].take(&s);
+    const struct operator* as = ours ? find_operator(n->op_type) : NULL;
+    if (!as) {
+        step_refuse(&s, "a job has no layer for this operator");
         return;
     }
-    step_refuse(&s, "a job has no layer for this operator");
+    const struct walk_value *x = walk_find(w, walk_input(s.n, 0));
+    if (x && x->data)
+        step_refuse(&s, "its first input is a constant");
+    if (!x || x->data)
+        return;
+    s.x = *x;
+    if (check_attributes(&s, as->attributes) && check_columns(&s))
+        as->take(&s);
 }

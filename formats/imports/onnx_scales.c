@@ -19,7 +19,7 @@ static bool fill_width(const struct step *s, const char *layer, const char *what
     return to != NULL;
 }
 
-void take_batch_normalization(const struct step *s)
+static void take_batch_normalization(const struct step *s)
 {
     static const char *const what[] = {"gamma", "beta", "moving_mean", "moving_variance"};
     const Onnx__Tensor *t[4];
@@ -45,7 +45,7 @@ void take_batch_normalization(const struct step *s)
     step_put(s, s->x, "batch_normalization", layer);
 }
 
-void take_layer_normalization(const struct step *s)
+static void take_layer_normalization(const struct step *s)
 {
     uint64_t elems, n = 0;
     const Onnx__Tensor *scale = step_constant(s, 1, &elems), *shift = step_constant(s, 2, &n);
@@ -178,27 +178,27 @@ static void arithmetic(const struct step *s, char op)
     step_put(s, s->x, "add", sketch_layer(&s->w->s, "add", "", input, 2, "%s", ""));
 }
 
-void take_add(const struct step *s)
+static void take_add(const struct step *s)
 {
     arithmetic(s, '+');
 }
 
-void take_subtract(const struct step *s)
+static void take_subtract(const struct step *s)
 {
     arithmetic(s, '-');
 }
 
-void take_multiply(const struct step *s)
+static void take_multiply(const struct step *s)
 {
     arithmetic(s, '*');
 }
 
-void take_divide(const struct step *s)
+static void take_divide(const struct step *s)
 {
     arithmetic(s, '/');
 }
 
-void take_concat(const struct step *s)
+static void take_concat(const struct step *s)
 {
     const char *input[JOB_INPUTS_MAX];
     struct walk_value v = s->x;
@@ -223,3 +223,14 @@ void take_concat(const struct step *s)
     step_put(s, v, "concatenate",
              sketch_layer(&s->w->s, "concatenate", "", input, (uint32_t)s->n->n_input, "%s", ""));
 }
+
+const struct operator operators_of_scales[] = {
+    {"Add", take_add, ""},
+    {"BatchNormalization", take_batch_normalization, "epsilon momentum spatial training_mode"},
+    {"Concat", take_concat, "axis"},
+    {"Div", take_divide, ""},
+    {"LayerNormalization", take_layer_normalization, "axis epsilon stash_type"},
+    {"Mul", take_multiply, ""},
+    {"Sub", take_subtract, ""},
+    {NULL, NULL, NULL},
+};

@@ -19,7 +19,7 @@ static void flatten_to_vector(const struct step *s)
     step_put(s, v, "flatten", STEP_LAYER(s, "flatten", "", "%s", ""));
 }
 
-void take_flatten(const struct step *s)
+static void take_flatten(const struct step *s)
 {
     if (onnx_int(s->n, "axis", 1) == 1)
         flatten_to_vector(s);
@@ -66,7 +66,7 @@ static void pass_column(const struct step *s)
     step_pass(&column);
 }
 
-void take_reshape(const struct step *s)
+static void take_reshape(const struct step *s)
 {
     struct walk_value v = s->x;
     uint64_t n = 0;
@@ -99,7 +99,7 @@ void take_reshape(const struct step *s)
 }
 
 /* Only what makes channels first of channels last, and back; no layer is needed for that. */
-void take_transpose(const struct step *s)
+static void take_transpose(const struct step *s)
 {
     static const int64_t to_first[4] = {0, 3, 1, 2}, to_last[4] = {0, 2, 3, 1};
     int64_t perm[5] = {0};
@@ -117,7 +117,7 @@ void take_transpose(const struct step *s)
         walk_put(s->w, s->n->output[0], v);
 }
 
-void take_squeeze(const struct step *s)
+static void take_squeeze(const struct step *s)
 {
     int64_t axis[3];
     size_t axes = step_axes(s, axis, 3);
@@ -129,10 +129,16 @@ void take_squeeze(const struct step *s)
         step_refuse(s, "only of height and width 1, or of the last axis if it has one number");
 }
 
-void take_cast(const struct step *s)
+static void take_cast(const struct step *s)
 {
     if (onnx_int(s->n, "to", 0) == ONNX__DATA_TYPE__FLOAT)
         step_pass(s);
     else
         step_refuse(s, "only to float");
 }
+
+const struct operator operators_of_shapes[] = {
+    {"Cast", take_cast, "to saturate"},     {"Flatten", take_flatten, "axis"},
+    {"Reshape", take_reshape, "allowzero"}, {"Squeeze", take_squeeze, "axes"},
+    {"Transpose", take_transpose, "perm"},  {NULL, NULL, NULL},
+};

@@ -12,44 +12,16 @@ struct step {
     struct walk_value x; /* input 0, which depends on the model's input */
 };
 
-/* The operators. Each function puts the node's output, or refuses the node. X(name in ONNX, suffix of the function, attributes
- * that it reads, or that change nothing that a job has) */
-#define STEP_WINDOWS "auto_pad dilations kernel_shape pads strides"
-#define STEP_OPERATORS(X)                                                                          \
-    X(Add, add, "")                                                                                \
-    X(AveragePool, average_pool, STEP_WINDOWS " ceil_mode count_include_pad")                      \
-    X(BatchNormalization, batch_normalization, "epsilon momentum spatial training_mode")           \
-    X(Cast, cast, "to saturate")                                                                   \
-    X(Concat, concat, "axis")                                                                      \
-    X(Conv, conv, STEP_WINDOWS " group")                                                           \
-    X(Div, divide, "")                                                                             \
-    X(Dropout, dropout, "ratio seed")                                                              \
-    X(Elu, elu, "alpha")                                                                           \
-    X(Flatten, flatten, "axis")                                                                    \
-    X(Gelu, gelu, "approximate")                                                                   \
-    X(Gemm, gemm, "alpha beta transA transB")                                                      \
-    X(GlobalAveragePool, global_average, "")                                                       \
-    X(GlobalMaxPool, global_max, "")                                                               \
-    X(LayerNormalization, layer_normalization, "axis epsilon stash_type")                          \
-    X(LeakyRelu, leaky_relu, "alpha")                                                              \
-    X(MatMul, matmul, "")                                                                          \
-    X(MaxPool, max_pool, STEP_WINDOWS " ceil_mode storage_order")                                  \
-    X(Mul, multiply, "")                                                                           \
-    X(ReduceMax, reduce_max, "axes keepdims noop_with_empty_axes")                                 \
-    X(ReduceMean, reduce_mean, "axes keepdims noop_with_empty_axes")                               \
-    X(Relu, relu, "")                                                                              \
-    X(Reshape, reshape, "allowzero")                                                               \
-    X(Selu, selu, "alpha gamma")                                                                   \
-    X(Sigmoid, sigmoid, "")                                                                        \
-    X(Softmax, softmax, "axis")                                                                    \
-    X(Softplus, softplus, "")                                                                      \
-    X(Squeeze, squeeze, "axes")                                                                    \
-    X(Sub, subtract, "")                                                                           \
-    X(Tanh, tanh, "")                                                                              \
-    X(Transpose, transpose, "perm")
-
-#define STEP_OPERATOR(op, name, attributes) void take_##name(const struct step *s);
-STEP_OPERATORS(STEP_OPERATOR)
+/* An operator of ONNX. The files of the operators each have a table of them. */
+struct operator
+{
+    const char *op;                     /* NULL: the table ends */
+    void (*take)(const struct step *s); /* puts the node's output, or refuses the node */
+    const char
+        *attributes; /* that it reads, or that change nothing that a job has; separated by blanks */
+};
+extern const struct operator operators_of_activations[], operators_of_dense[],
+    operators_of_scales[], operators_of_shapes[], operators_of_windows[];
 
 /* A job cannot have the node. */
 void step_refuse(const struct step *s, const char *format, ...) PRINTF_LIKE(2, 3);

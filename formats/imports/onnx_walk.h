@@ -1,5 +1,5 @@
 /* The state of an import of an ONNX graph: what is known of each value. onnx.c reads the file and walks over the nodes,
- * onnx_nodes.c has the table of operators; their functions are in the other files (onnx_step.h).
+ * onnx_nodes.c finds the operator of a node; the other files have the operators (onnx_step.h).
  *
  * ONNX has channels first: (n, channels, height, width). A job has them last. A value of the graph is the output of a layer
  * of the job with the axes in either order, and kernels are read in the order that the job needs. */

@@ -140,7 +140,7 @@ static bool check_kernel(const struct step *s, const Onnx__Tensor *t)
     return false;
 }
 
-void take_conv(const struct step *s)
+static void take_conv(const struct step *s)
 {
     uint64_t elems, n = 0;
     struct windows w;
@@ -192,12 +192,12 @@ static void pool(const struct step *s, const char *word)
     step_put(s, after_windows(s, &w, s->x.dim[2]), word, layer);
 }
 
-void take_max_pool(const struct step *s)
+static void take_max_pool(const struct step *s)
 {
     pool(s, "max_pooling2d");
 }
 
-void take_average_pool(const struct step *s)
+static void take_average_pool(const struct step *s)
 {
     pool(s, "average_pooling2d");
 }
@@ -215,13 +215,13 @@ static void pool_all(const struct step *s, const char *word, bool keeps)
     step_put(s, v, word, STEP_LAYER(s, word, "", "keepdims: %s", keeps ? "true" : "false"));
 }
 
-void take_global_average(const struct step *s)
+static void take_global_average(const struct step *s)
 {
     if (step_is_image(s))
         pool_all(s, "global_average_pooling2d", true);
 }
 
-void take_global_max(const struct step *s)
+static void take_global_max(const struct step *s)
 {
     if (step_is_image(s))
         pool_all(s, "global_max_pooling2d", true);
@@ -236,12 +236,24 @@ static void reduce(const struct step *s, const char *word)
         step_refuse(s, "only over height and width");
 }
 
-void take_reduce_mean(const struct step *s)
+static void take_reduce_mean(const struct step *s)
 {
     reduce(s, "global_average_pooling2d");
 }
 
-void take_reduce_max(const struct step *s)
+static void take_reduce_max(const struct step *s)
 {
     reduce(s, "global_max_pooling2d");
 }
+
+#define WINDOWS "auto_pad dilations kernel_shape pads strides"
+const struct operator operators_of_windows[] = {
+    {"AveragePool", take_average_pool, WINDOWS " ceil_mode count_include_pad"},
+    {"Conv", take_conv, WINDOWS " group"},
+    {"GlobalAveragePool", take_global_average, ""},
+    {"GlobalMaxPool", take_global_max, ""},
+    {"MaxPool", take_max_pool, WINDOWS " ceil_mode storage_order"},
+    {"ReduceMax", take_reduce_max, "axes keepdims noop_with_empty_axes"},
+    {"ReduceMean", take_reduce_mean, "axes keepdims noop_with_empty_axes"},
+    {NULL, NULL, NULL},
+};

@@ -24,7 +24,7 @@ EXAMPLES = [
     ("an optimizer", 4, "adagrad", r"(?i)adagrad"),
     ("an optimizer", 4, "ftrl", r"(?i)ftrl"),
     ("an optimizer with a number of its own", 5, "rmsprop and rho", r"(?i)rmsprop|\brho\b"),
-    ("a layer that ONNX has, too", 8, "batch_normalization", r"(?i)batch_normalization"),
+    ("a layer that ONNX has, too", 7, "batch_normalization", r"(?i)batch_normalization"),
     ("a layer that ONNX has, too", 8, "concatenate", r"(?i)concatenate"),
     ("a metric", 3, "recall", r"\bMETRIC_RECALL\b|\bmetric_recall\b|\bRECALL\b|\brecall\b"),
     ("a metric that ranks the examples", 3, "auc", r"\bMETRIC_AUC\b|\bmetric_auc\b|\bAUC\b|\bstruct auc\b"),

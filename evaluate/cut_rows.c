@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/checkpoint/checkpoint_rows.h"
+#include "common/place/place.h"
 
 struct pass {
     struct row_values *v;
@@ -35,13 +36,13 @@ static enum err pass_find_table(const struct cut_rows *c, struct pass *p, uint32
         i++;
     if (i == p->tables.tables)
         return err_set(e, ERR_INPUT,
-                       "%s: checkpoint %" PRIu64 " has no table %s, but the model has one", c->dir,
-                       c->manifest->cut, spec->name);
+                       "%s: checkpoint %" PRIu64 " has no table %s, but the model has one",
+                       c->place->where, c->manifest->cut, spec->name);
     if (p->tables.table[i].dim != spec->dim)
-        return err_set(e, ERR_INPUT,
-                       "%s: table %s of checkpoint %" PRIu64
-                       " has rows of %u numbers, the model's have %u",
-                       c->dir, spec->name, c->manifest->cut, p->tables.table[i].dim, spec->dim);
+        return err_set(
+            e, ERR_INPUT,
+            "%s: table %s of checkpoint %" PRIu64 " has rows of %u numbers, the model's have %u",
+            c->place->where, spec->name, c->manifest->cut, p->tables.table[i].dim, spec->dim);
     p->table_of[i] = table;
     return ERR_OK;
 }
@@ -50,7 +51,7 @@ static enum err pass_find_tables(const struct cut_rows *c, struct pass *p, struc
 {
     for (uint32_t i = 0; i < ROW_TABLES_MAX; i++)
         p->table_of[i] = ROW_TABLES_MAX;
-    enum err err = checkpoint_read_tables(c->dir, c->manifest, &p->tables, e);
+    enum err err = checkpoint_read_tables(c->place, c->manifest, &p->tables, e);
     for (uint32_t t = 0; t < p->v->layout->tables && !err; t++)
         err = pass_find_table(c, p, t, e);
     return err;
@@ -84,6 +85,6 @@ enum err cut_rows_read(void *cut_rows, struct row_values *v, struct errmsg *e)
     if (err)
         return err;
     absent_values(c, v);
-    return checkpoint_read_rows(c->dir, c->manifest, (struct bucket_range){0, ROW_BUCKETS},
+    return checkpoint_read_rows(c->place, c->manifest, (struct bucket_range){0, ROW_BUCKETS},
                                 &(struct row_sink){.rows = pass_group, .ctx = &p}, e);
 }

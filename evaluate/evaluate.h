@@ -29,7 +29,7 @@ void evaluator_stop(struct evaluator *v);
 
 /* Reads rows of tables from a checkpoint for an evaluation, in one pass over its files for all keys. */
 struct cut_rows {
-    const char *dir; /* the directory of checkpoints */
+    const struct place *place; /* of the cuts */
     const struct manifest *manifest;
     uint64_t seed; /* the job's: a row that the cut lacks has its first value */
 };

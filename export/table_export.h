@@ -45,10 +45,11 @@ void table_export_file(const char *name, uint64_t i, uint64_t files,
 
 struct cut_tables {
     const struct job *job;
-    const struct layout *layout;      /* with rows */
-    const char *output, *checkpoints; /* output: DIR; checkpoints: the directory of cuts */
-    const char *folder;               /* the subdirectory of DIR: "model", "best" */
-    size_t memory_bytes;              /* for sorting; 0: 256 MiB */
+    const struct layout *layout; /* with rows */
+    const char *output;
+    const struct place *checkpoints; /* output: DIR; checkpoints: the directory of cuts */
+    const char *folder;              /* the subdirectory of DIR: "model", "best" */
+    size_t memory_bytes;             /* for sorting; 0: 256 MiB */
 };
 
 /* Write FOLDER/tables/NAME.safetensors for each table of this cut, and compute the digest of the model with its

@@ -50,7 +50,7 @@ static enum err run(struct evaluate *v, struct pool *pool, struct errmsg *e)
 {
     struct trained *t = &v->model;
     struct evaluator *evaluator;
-    struct cut_rows cut = {t->checkpoints, &t->cut, t->folder.job.training.seed};
+    struct cut_rows cut = {&t->checkpoints, &t->cut, t->folder.job.training.seed};
     const struct row_reader rows =
         t->has_cut ? (struct row_reader){cut_rows_read, &cut, true} : folder_rows(&t->folder);
     enum err err =

@@ -43,23 +43,25 @@ static bool cut_number(const char *name, uint64_t *cut)
 }
 
 /* Split "CHECKPOINTS/cut-N", a whole path. */
-static bool split_cut(const char *path, char checkpoints[static FILES_PATH_MAX], uint64_t *cut)
+static bool split_cut(const char *path, struct place *checkpoints, uint64_t *cut)
 {
     const char *slash = strrchr(path, '/');
     if (!slash || !cut_number(slash + 1, cut))
         return false;
-    (void)snprintf(checkpoints, FILES_PATH_MAX, "%.*s", (int)(slash - path), path);
+    char folder[FILES_PATH_MAX];
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    place_folder(checkpoints, NULL, folder);
     return true;
 }
 
 /* A path without a model, of which people expect one. */
 static enum err trained_refuse(const char *path, const char *whole, struct errmsg *e)
 {
-    char checkpoints[FILES_PATH_MAX + NAME_BYTES];
+    struct place checkpoints;
     uint64_t *cuts = NULL;
     size_t n = 0;
-    (void)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", whole);
-    if (checkpoint_list(checkpoints, &cuts, &n, NULL))
+    place_folder(&checkpoints, whole, "checkpoints");
+    if (checkpoint_list(&checkpoints, &cuts, &n, NULL))
         n = 0;
     mem_free(cuts);
     if (n)
@@ -83,13 +85,13 @@ static enum err trained_refuse(const char *path, const char *whole, struct errms
 /* Hold and load a cut. */
 static enum err hold_cut(struct trained *t, uint64_t cut, struct errmsg *e)
 {
-    enum err err = checkpoint_hold(t->checkpoints, cut, &t->hold, e);
+    enum err err = checkpoint_hold((struct cut){&t->checkpoints, cut}, &t->hold, e);
     if (err)
         return err;
-    err = checkpoint_load(t->checkpoints, cut, &t->cut, e);
+    err = checkpoint_load((struct cut){&t->checkpoints, cut}, &t->cut, e);
     t->has_cut = err == ERR_OK;
     if (err)
-        checkpoint_release(t->hold);
+        place_release(t->hold);
     return err;
 }
 
@@ -98,10 +100,10 @@ static enum err hold_newest_cut(struct trained *t, struct errmsg *e)
 {
     uint64_t *cuts = NULL;
     size_t n = 0;
-    enum err err = checkpoint_list(t->checkpoints, &cuts, &n, e);
+    enum err err = checkpoint_list(&t->checkpoints, &cuts, &n, e);
     if (err)
         return err;
-    err = err_set(e, ERR_INPUT, "%s: it has no complete checkpoint", t->checkpoints);
+    err = err_set(e, ERR_INPUT, "%s: it has no complete checkpoint", t->checkpoints.where);
     for (size_t i = 0; i < n && !t->has_cut && (i == 0 || err == ERR_NOTFOUND); i++)
         err = hold_cut(t, cuts[i], e);
     mem_free(cuts);
@@ -132,12 +134,12 @@ static enum err open_cut(struct trained *t, struct folder_options *o, struct err
 {
     char *encoding = NULL, from[FILES_PATH_MAX + NAME_BYTES];
     size_t bytes;
-    (void)snprintf(t->path, sizeof t->path, "%.4000s/%s%010" PRIu64, t->checkpoints, cut_prefix,
-                   t->cut.cut);
+    (void)snprintf(t->path, sizeof t->path, "%.4000s/%s%010" PRIu64, t->checkpoints.where,
+                   cut_prefix, t->cut.cut);
     (void)snprintf(from, sizeof from, "%s/encoding.json", t->path);
     enum err err = ERR_OK;
     if (t->cut.encoding.bytes)
-        err = checkpoint_read_encoding(t->checkpoints, &t->cut, &encoding, &bytes, e);
+        err = checkpoint_read_encoding(&t->checkpoints, &t->cut, &encoding, &bytes, e);
     o->job_alone = true;
     o->encoding = encoding;
     o->encoding_from = from;
@@ -147,7 +149,7 @@ static enum err open_cut(struct trained *t, struct folder_options *o, struct err
     if (!err)
         err = check_held_cut(t, o, e);
     if (!err)
-        err = checkpoint_read_learned(t->checkpoints, &t->cut, &t->folder.job.optimizer,
+        err = checkpoint_read_learned(&t->checkpoints, &t->cut, &t->folder.job.optimizer,
                                       t->folder.w, e);
     if (!err)
         err = folder_pack(&t->folder, e);
@@ -165,7 +167,7 @@ static enum err copy_tables(struct trained *t, const char *folder, struct errmsg
     const struct cut_tables end = {.job = &t->folder.job,
                                    .layout = l,
                                    .output = folder,
-                                   .checkpoints = t->checkpoints,
+                                   .checkpoints = &t->checkpoints,
                                    .folder = "."};
     enum err err = cut_tables_rows(&end, &t->cut, e);
     (void)snprintf(path, sizeof path, "%s/tables", folder);
@@ -218,8 +220,9 @@ static enum err open_best_cut(struct trained *t, const char *best, uint64_t cut,
                               struct folder_options *o, struct errmsg *e)
 {
     const char *slash = strrchr(best, '/');
-    (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%.*s/checkpoints", (int)(slash - best),
-                   best);
+    char output[FILES_PATH_MAX];
+    (void)snprintf(output, sizeof output, "%.*s", (int)(slash - best), best);
+    place_folder(&t->checkpoints, output, "checkpoints");
     enum err err = hold_cut(t, cut, e);
     if (!err)
         err = open_cut(t, o, e);
@@ -277,13 +280,13 @@ static enum err open_all(struct trained *t, const char *path, struct folder_opti
     if (trained_has(whole, weights_name) || trained_has(below, weights_name))
         return open_folder(t, whole, o, e);
     enum err err;
-    if (split_cut(whole, t->checkpoints, &cut)) {
+    if (split_cut(whole, &t->checkpoints, &cut)) {
         err = hold_cut(t, cut, e);
     } else {
         const char *slash = strrchr(whole, '/');
         if (!slash || strcmp(slash, "/checkpoints") != 0)
             return trained_refuse(path, whole, e);
-        (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%s", whole);
+        place_folder(&t->checkpoints, NULL, whole);
         err = hold_newest_cut(t, e);
     }
     return err ? err : open_cut(t, o, e);
@@ -311,7 +314,7 @@ void trained_close(struct trained *t)
     folder_close(&t->folder);
     if (t->has_cut) {
         manifest_close(&t->cut);
-        checkpoint_release(t->hold);
+        place_release(t->hold);
     }
     *t = (struct trained){.step = UINT64_MAX};
 }

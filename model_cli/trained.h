@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/checkpoint/checkpoint.h"
+#include "common/place/place.h"
 #include "data/source.h"
 #include "predict/folder.h"
 
@@ -17,7 +18,7 @@ struct trained {
     char path[4096]; /* of the directory that has the weights */
     /* of a checkpoint, or of DIR/best with tables while the job runs: the rows are in this cut, which is held */
     bool has_cut;
-    char checkpoints[4096]; /* the directory of cuts */
+    struct place checkpoints; /* the cuts */
     struct manifest cut;
     int hold;
     uint64_t step; /* of the weights; UINT64_MAX: not known */

@@ -6,10 +6,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "common/checkpoint/checkpoint_file.h"
+#include "common/checkpoint/row_frame.h"
 #include "common/process/fault.h"
 #include "ps/row_pipe.h"
-#include "ps/store.h"
 
 struct cut_save {
     struct cut_save_config config;
@@ -65,28 +64,13 @@ static enum err next_rows(void *ctx, struct row_group *g, struct errmsg *e)
     return ERR_OK;
 }
 
-/* Remove a file that passed through the spool, and with the last file its directory. */
-static void forget_spooled(const char *dir, uint64_t cut, const char *file)
-{
-    char path[FILES_PATH_MAX];
-    if (checkpoint_path(path, dir, cut, file, NULL) == ERR_OK)
-        (void)unlink(path);
-    if (checkpoint_path(path, dir, cut, NULL, NULL) == ERR_OK)
-        (void)rmdir(path);
-}
-
 static void write_image(struct cut_save *s, struct shard_image *image, struct cut_saved *out)
 {
     const struct cut_save_config *c = &s->config;
     const struct checkpoint_shard *b = &image->blocks;
     sleep_as_the_disk(s, b->elems * sizeof(float) * (1 + b->slots));
     broken_find(&s->broken, b);
-    out->err = checkpoint_write_shard(c->dir, s->cut, b, &out->file, &out->e);
-    if (!c->store)
-        return;
-    if (!out->err)
-        out->err = store_put(c->store, c->dir, s->cut, out->file.name, &out->e);
-    forget_spooled(c->dir, s->cut, out->file.name);
+    out->err = checkpoint_write_shard((struct cut){c->place, s->cut}, b, &out->file, &out->e);
 }
 
 static struct shard_image *take_image(struct cut_save *s)

@@ -1,8 +1,8 @@
 /* Writes a shard's part of a cut to disk.
  *
  * Happy path: the shard's thread begins the file with the blocks -> the writer's thread writes them -> the rows of
- * tables come through a pipe, group by group, and the writer's thread writes them -> the file is complete on this disk,
- * or on the chief's -> on_done.
+ * tables come through a pipe, group by group, and the writer's thread writes them -> the file is complete in the place of
+ * the cuts -> on_done.
  * Failure modes: the cut is given up (new generation, another cut, end of the process): a file that waits is dropped
  * immediately and without on_done; the writing of a file ends at its next piece of rows. If the disk fails or the chief
  * is lost, on_done gets the error. The shard's thread never waits for the writer's thread. */
@@ -15,7 +15,6 @@
 
 struct cut_save;
 struct fault;
-struct store;
 
 struct cut_saved {
     uint64_t cut;
@@ -28,8 +27,7 @@ struct cut_saved {
 };
 
 struct cut_save_config {
-    const char *dir;           /* the directory for cuts; outlives the writer's thread */
-    struct store *store;       /* sends the finished file to the chief; NULL: the chief sees dir */
+    const struct place *place; /* for cuts; outlives the writer's thread */
     const struct fault *fault; /* NULL: none */
     /* The writer's thread calls both. */
     void (*on_room)(void *ctx); /* cut_save_room would now be true after it was false */

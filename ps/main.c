@@ -20,6 +20,7 @@
 #include "common/process/ulimits.h"
 #include "common/net/tls.h"
 #include "common/peers/token.h"
+#include "common/place/place.h"
 #include "ps/server.h"
 
 static int wrong(enum err err, const struct errmsg *e)
@@ -48,10 +49,10 @@ static enum err load_job(struct process *p, struct errmsg *e)
 /* Find out from DIR if the job has already finished. */
 static enum ending look_back(struct process *p)
 {
-    char checkpoints[sizeof p->output + 16];
+    struct place checkpoints;
     struct manifest m = {0};
-    (void)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", p->output);
-    enum ending ending = ending_find(checkpoints, &p->job, &m);
+    place_folder(&checkpoints, p->output, "checkpoints");
+    enum ending ending = ending_find(&checkpoints, &p->job, &m);
     if (ending == ENDING_DONE)
         over_set(&p->over, epochs_learned(m.epoch), m.run);
     manifest_close(&m);

@@ -23,7 +23,7 @@
 #include "ps/grace.h"
 #include "ps/life.h"
 #include "ps/shard_thread.h"
-#include "ps/store.h"
+#include "ps/chief_place.h"
 #include "ps/server_http.h"
 
 enum {
@@ -72,7 +72,7 @@ struct server {
 
     uint32_t threads;
     struct shard_thread **thread;
-    struct store store;
+    struct chief_place chief_place;
     struct shard_report **report; /* being collected for the answer to the chief's hello */
     bool asked_status;
 
@@ -265,7 +265,7 @@ static bool is_second_chief(struct server *s, const char *address)
     if (!s->proves_until_ms || now_ms - s->proves_until_ms >= SECOND_CHIEF_AGAIN_MS) {
         s->proves_until_ms = now_ms + SECOND_CHIEF_MS;
         conn_close(s->chief->conn, ERR_CLOSED, "another chief has come: does this one live?");
-        store_chief_gone(&s->store);
+        chief_place_gone(&s->chief_place);
     }
     return true;
 }
@@ -292,7 +292,7 @@ static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
     s->failed_why[0] = 0;
     if (s->chief) {
         conn_close(s->chief->conn, ERR_CLOSED, "another chief has come");
-        store_chief_gone(&s->store);
+        chief_place_gone(&s->chief_place);
     }
     s->chief = c;
     log_wait_over();
@@ -603,8 +603,8 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *f, cons
     if (!client->message)
         return ERR_PROTO;
     if (f->body_bytes && client->hello)
-        client->space =
-            store_space(&client->server->store, (const Gradwire__StoreAnswer *)client->message);
+        client->space = chief_place_space(&client->server->chief_place,
+                                          (const Gradwire__StoreAnswer *)client->message);
     return ERR_OK;
 }
 
@@ -630,8 +630,8 @@ static enum err on_frame(struct conn *c, void *owner)
     if (client->hello) {
         enum err err =
             client->type == FRAME_STORE_ANSWER
-                ? store_on_answer(&client->server->store, (const Gradwire__StoreAnswer *)m,
-                                  client->body_bytes, c)
+                ? chief_place_on_answer(&client->server->chief_place,
+                                        (const Gradwire__StoreAnswer *)m, client->body_bytes)
                 : on_chief(client->server, (enum frame_type)client->type, m);
         msg_free(m);
         return err;
@@ -670,7 +670,7 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     if (s->chief == client) {
         s->chief = NULL;
         s->chief_lost_ms = clock_now_ms();
-        store_chief_gone(&s->store);
+        chief_place_gone(&s->chief_place);
         if (!s->ends)
             log_info("the chief's connection is lost: %s", why);
         if (!s->ends && s->life == LIFE_TRAINING && !s->failed_code)
@@ -747,7 +747,7 @@ static void on_letter(void *arg, struct mail *m)
     } else if (m->type == SHARD_FENCED) {
         on_fenced(s, m->number);
     } else if (m->type == SHARD_STORE) {
-        store_on_letter(&s->store, m->number, s->chief ? s->chief->conn : NULL);
+        chief_place_on_letter(&s->chief_place, m->number, s->chief ? s->chief->conn : NULL);
     } else if (m->type == SHARD_SNAPSHOT) {
         on_snapshot(s, (uint32_t)m->number, m->data);
     } else if (m->type == SHARD_MEASURED) {
@@ -906,8 +906,9 @@ static enum err start_threads(struct server *s, struct errmsg *e)
     if (!s->thread || !s->report)
         return err_memory_for(e, "%u shard threads", wanted);
     for (uint32_t i = 0; i < wanted; i++) {
-        enum err err = shard_thread_new(&s->thread[i], s->config->cluster->index, i,
-                                        s->config->output, &s->store, &s->config->fault, &s->in, e);
+        enum err err =
+            shard_thread_new(&s->thread[i], s->config->cluster->index, i, s->config->output,
+                             &s->chief_place, &s->config->fault, &s->in, e);
         if (err)
             return err;
         s->threads++;
@@ -948,7 +949,7 @@ static enum err start(struct server *s, struct errmsg *e)
     err = mailbox_init(&s->in, &s->loop, on_letter, s);
     if (err)
         return err_set(e, err, "no mailbox: %s", err_str(err));
-    store_open(&s->store, &s->in, SHARD_STORE);
+    chief_place_open(&s->chief_place, &s->in, SHARD_STORE);
     err = start_threads(s, e);
     if (err)
         return err;
@@ -974,15 +975,14 @@ static void stop(struct server *s)
     s->ends = true;
     listen_close(&s->listener);
     server_http_close(&s->http);
-    store_shut(&s->store); /* shard threads that wait for the chief continue */
+    chief_place_shut(&s->chief_place); /* shard threads that wait for the chief continue */
     for (uint32_t i = 0; i < s->threads; i++)
         shard_thread_free(s->thread[i]);
     for (struct client *c = s->clients; c; c = c->next)
         conn_close(c->conn, ERR_CLOSED, "the ps ends");
     while (s->clients && loop_tick(&s->loop, NULL) == ERR_OK)
         ;
-    store_close(
-        &s->store); /* after the last on_close, which reports the loss of the chief to the store */
+    chief_place_close(&s->chief_place); /* after the last on_close, which reports the loss to it */
     forget_reports(s);
     loop_timer_stop(&s->tick);
     loop_signal_close(&s->term);

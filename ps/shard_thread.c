@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "common/checkpoint/checkpoint_file.h"
 #include "common/checkpoint/checkpoint_rows.h"
 #include "common/base/clock.h"
 #include "common/net/conn.h"
@@ -22,9 +21,9 @@
 #include "common/peers/greeting.h"
 #include "common/peers/msg_send.h"
 #include "common/wire/worker_name.h"
+#include "common/place/place.h"
 #include "ps/core/shard.h"
 #include "ps/cut_save.h"
-#include "ps/store.h"
 
 enum {
     SCRATCH_BYTES = 64 << 10,
@@ -42,9 +41,10 @@ struct take {
 
 struct shard_thread {
     uint32_t ps, thread;
-    char output[FILES_PATH_MAX], checkpoints[FILES_PATH_MAX], spool[FILES_PATH_MAX];
-    bool remote; /* this host does not see the chief's storage: `store` transfers files */
-    struct store *store;
+    char output[FILES_PATH_MAX];
+    struct place checkpoints; /* DIR/checkpoints of this host */
+    const struct chief_place *chief;
+    bool remote; /* this host does not see the chief's storage: `chief` is used */
     const struct fault *fault;
     struct mailbox *out;
     pthread_t pthread;
@@ -204,14 +204,10 @@ static void io_tell(void *ctx, enum frame_type type, const ProtobufCMessage *m)
         fail(t, ERR_NOMEM, "no memory for a message to the chief");
 }
 
-/* Remove a file that passed through the spool, and with the last file its directory. */
-static void forget_spooled(const struct shard_thread *t, uint64_t cut, const char *file)
+/* Where the cuts are. */
+static const struct place *cuts_of(const struct shard_thread *t)
 {
-    char path[FILES_PATH_MAX];
-    if (checkpoint_path(path, t->spool, cut, file, NULL) == ERR_OK)
-        (void)unlink(path);
-    if (checkpoint_path(path, t->spool, cut, NULL, NULL) == ERR_OK)
-        (void)rmdir(path);
+    return t->remote ? &t->chief->place : &t->checkpoints;
 }
 
 /* ---- cuts ---- */
@@ -244,12 +240,8 @@ static void io_save(void *ctx, struct shard_image *take_image)
 {
     struct shard_thread *t = ctx;
     uint64_t cut = take_image->cut;
-    const struct cut_save_config config = {.dir = t->remote ? t->spool : t->checkpoints,
-                                           .store = t->remote ? t->store : NULL,
-                                           .fault = t->fault,
-                                           .on_room = on_room,
-                                           .on_done = on_saved,
-                                           .ctx = t};
+    const struct cut_save_config config = {
+        .place = cuts_of(t), .fault = t->fault, .on_room = on_room, .on_done = on_saved, .ctx = t};
     bool rows = take_image->blocks.rows != NULL;
     t->next_cut = cut + 1;
     if (cut_save_begin(&t->save, &t->writer, &config, take_image))
@@ -327,46 +319,20 @@ static void copy_rows(void *arg)
 
 /* ---- reading a cut ---- */
 
-static bool has_some_of(const struct checkpoint_file *f, const struct checkpoint_shard *of)
-{
-    const struct checkpoint_rows_wanted *rows = of->wanted;
-    return (f->first_elem < of->first_elem + of->elems &&
-            f->first_elem + f->elems > of->first_elem) ||
-           (rows && f->first_bucket < rows->buckets.end && f->end_bucket > rows->buckets.first);
-}
-
-/* Fetch the manifest and the files that hold some of the blocks, or of the rows. */
-static enum err fetch(struct shard_thread *t, uint64_t cut, const struct checkpoint_shard *blocks,
-                      struct manifest *m, struct errmsg *e)
-{
-    enum err err = store_get(t->store, t->spool, cut, CHECKPOINT_MANIFEST, e);
-    if (!err)
-        err = checkpoint_load_manifest(t->spool, cut, m, e);
-    for (uint32_t i = 0; i < m->files && !err; i++) {
-        const struct checkpoint_file *file = &m->file[i];
-        if (has_some_of(file, blocks))
-            err = store_get(t->store, t->spool, cut, file->name, e);
-    }
-    return err;
-}
-
+/* Without the chief's storage, only what the shard reads of a cut is fetched: the chief has looked at the rest. */
 static enum err io_load(void *ctx, uint64_t cut, struct manifest *m,
                         struct checkpoint_shard *blocks, struct errmsg *e)
 {
     struct shard_thread *t = ctx;
-    const char *dir = t->remote ? t->spool : t->checkpoints;
+    const struct cut c = {cuts_of(t), cut};
     if (fault_hides(t->fault, cut))
         files_fail_read_at(0, EIO);
-    enum err err = t->remote ? fetch(t, cut, blocks, m, e) : checkpoint_load(dir, cut, m, e);
+    enum err err = t->remote ? checkpoint_load_manifest(c, m, e) : checkpoint_load(c, m, e);
     if (!err)
         err =
-            checkpoint_read(dir, m, blocks->first_elem, blocks->elems, blocks->w, blocks->slot, e);
+            checkpoint_read(c.at, m, blocks->first_elem, blocks->elems, blocks->w, blocks->slot, e);
     if (!err && blocks->wanted)
-        err = checkpoint_read_wanted(dir, m, blocks->wanted, e);
-    for (uint32_t i = 0; t->remote && i < m->files; i++)
-        forget_spooled(t, cut, m->file[i].name);
-    if (t->remote)
-        forget_spooled(t, cut, CHECKPOINT_MANIFEST);
+        err = checkpoint_read_wanted(c.at, m, blocks->wanted, e);
     if (err)
         manifest_close(m);
     return err;
@@ -617,10 +583,10 @@ static bool lacks_token(const char *path, enum checkpoint_store store)
 /* Find out if DIR/checkpoints on this host is the chief's directory. Errors: ERR_STATE it is not, but has to be. */
 static enum err find_storage(struct shard_thread *t, const Gradwire__Enter *m, struct errmsg *e)
 {
-    char path[FILES_PATH_MAX + 64];
+    char path[sizeof t->checkpoints.where + 64];
     bool was = t->remote;
     enum checkpoint_store store = (enum checkpoint_store)m->store;
-    (void)snprintf(path, sizeof path, "%s/%.40s", t->checkpoints, m->store_token);
+    (void)snprintf(path, sizeof path, "%s/%.40s", t->checkpoints.where, m->store_token);
     bool lacks = m->store_token[0] && lacks_token(path, store);
     t->remote = store == STORE_CHIEF || (store == STORE_AUTO && lacks);
     if (store == STORE_SHARED && lacks)
@@ -628,10 +594,10 @@ static enum err find_storage(struct shard_thread *t, const Gradwire__Enter *m, s
                        "ps %u does not see the chief's checkpoints in %.200s, although "
                        "checkpoint.store is shared: mount the shared directory there, or leave out "
                        "checkpoint.store",
-                       t->ps, t->checkpoints);
+                       t->ps, t->checkpoints.where);
     if (t->remote && !was && t->thread == 0)
-        log_info("the chief writes the checkpoints: %s is not on its storage%s", t->checkpoints,
-                 store == STORE_CHIEF ? " (checkpoint.store)" : "");
+        log_info("the chief writes the checkpoints: %s is not on its storage%s",
+                 t->checkpoints.where, store == STORE_CHIEF ? " (checkpoint.store)" : "");
     if (!t->remote && t->thread == 0)
         guard_output(t);
     return ERR_OK;
@@ -789,8 +755,8 @@ static void free_take(void *data)
 }
 
 enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t thread,
-                          const char *output, struct store *store, const struct fault *fault,
-                          struct mailbox *mailbox, struct errmsg *e)
+                          const char *output, const struct chief_place *chief,
+                          const struct fault *fault, struct mailbox *mailbox, struct errmsg *e)
 {
     struct shard_thread *t = mem_zalloc(1, sizeof *t);
     if (!t)
@@ -798,13 +764,12 @@ enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t threa
     t->ps = ps;
     t->thread = thread;
     t->out = mailbox;
-    t->store = store;
+    t->chief = chief;
     t->fault = fault;
     atomic_flag_clear(&t->fails);
     disk_thread_init(&t->writer);
     (void)snprintf(t->output, sizeof t->output, "%s", output);
-    (void)snprintf(t->checkpoints, sizeof t->checkpoints, "%s/checkpoints", output);
-    (void)snprintf(t->spool, sizeof t->spool, "%s/spool/ps-%u-%u", output, ps, thread);
+    place_folder(&t->checkpoints, output, "checkpoints");
     t->scratch = mem_zalloc(SCRATCH_BYTES, 1);
     enum err err = t->scratch ? shard_new(&t->shard, ps, thread, &shard_io, t) : ERR_NOMEM;
     if (err)

@@ -6,11 +6,11 @@
 #include "common/net/conn.h"
 #include "common/net/mailbox.h"
 #include "common/wire/msg.h"
+#include "ps/chief_place.h"
 #include "ps/core/shard.h"
 
 struct shard_thread;
 struct fault;
-struct store;
 struct tls_link;
 
 /* Letters from a shard thread to the server. */
@@ -19,7 +19,7 @@ enum shard_letter {
     SHARD_STATUS, /* number: thread; data: struct shard_report, for the reply to a chief's hello */
     SHARD_MEASURED, /* the same, for HTTP */
     SHARD_FENCED,   /* number: incarnation */
-    SHARD_STORE,    /* number: a request of ps/store.h */
+    SHARD_STORE,    /* number: an object of ps/chief_place.h */
     SHARD_SNAPSHOT, /* number: thread; data: struct shard_snapshot, sent on entering and after each snapshot */
 };
 
@@ -54,12 +54,12 @@ struct shard_report {
 };
 void shard_report_free(void *report); /* NULL: nothing */
 
-/* Start the thread. `output`: DIR. If this host shares it with the chief, the cuts are in DIR/checkpoints; otherwise files
- * pass through DIR/spool on their way to and from the chief. `store`, `fault` and `out` outlive the thread.
+/* Start the thread. `output`: DIR. If this host shares it with the chief, the cuts are in DIR/checkpoints; otherwise in
+ * `chief`, the chief's place. `chief`, `fault` and `out` outlive the thread.
  * Errors: ERR_NOMEM, ERR_IO. */
 enum err shard_thread_new(struct shard_thread **t, uint32_t ps, uint32_t thread, const char *output,
-                          struct store *store, const struct fault *fault, struct mailbox *out,
-                          struct errmsg *e) MUST_CHECK;
+                          const struct chief_place *chief, const struct fault *fault,
+                          struct mailbox *out, struct errmsg *e) MUST_CHECK;
 /* Close the thread's connections, write a snapshot whose rows are all copied, end the thread and join it. Blocks. Takes
  * NULL. */
 void shard_thread_free(struct shard_thread *t);

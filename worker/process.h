@@ -10,6 +10,7 @@
 #include "job/job.h"
 #include "common/net/disk_thread.h"
 #include "common/process/process_state.h"
+#include "common/place/place.h"
 #include "worker/chief/core/journal.h"
 #include "worker/chief/epoch_end.h"
 #include "worker/chief/epoch_log.h"
@@ -32,7 +33,8 @@ struct process {
     struct flags flags;
     struct cluster cluster;
     struct job job;
-    char output[4096], checkpoints[4200], logs[4200];
+    char output[4096], logs[4200];
+    struct place checkpoints;
     struct model *model;
     struct dataset data, eval;
     bool has_eval;

@@ -33,7 +33,7 @@ static enum err export_tables(struct process *p, const struct manifest *final, s
     const struct cut_tables end = {.job = &p->job,
                                    .layout = model_layout(p->model),
                                    .output = p->output,
-                                   .checkpoints = p->checkpoints};
+                                   .checkpoints = &p->checkpoints};
     return end.layout->rows ? model_end_tables(&end, final, &p->best, p->learned.digest, e)
                             : ERR_OK;
 }
@@ -44,7 +44,7 @@ static enum err export_final_tables(struct process *p, struct errmsg *e)
     struct manifest final;
     if (!model_layout(p->model)->rows || p->result.exit_code != 0)
         return ERR_OK;
-    enum err err = host_find_final(p->checkpoints, &final, e);
+    enum err err = host_find_final(&p->checkpoints, &final, e);
     if (err)
         return err_wrap(e, err, "the final checkpoint, whose rows go to model/: ");
     err = export_tables(p, &final, e);
@@ -67,9 +67,9 @@ static enum err complete(struct process *p, const struct epoch_end_config *confi
     if (!w)
         return err_memory_for(e, "the parameters");
     bool best = epoch_end_restores_best(config);
-    enum err err = best
-                       ? best_read(&p->best, w, e)
-                       : checkpoint_read_learned(p->checkpoints, &p->base, &p->job.optimizer, w, e);
+    enum err err =
+        best ? best_read(&p->best, w, e)
+             : checkpoint_read_learned(&p->checkpoints, &p->base, &p->job.optimizer, w, e);
     if (!err)
         err = epoch_end_export(config, w, p->base.step, p->learned.digest, e);
     if (!err)
@@ -134,7 +134,7 @@ static void read_results(const struct process *p, const struct host *host, struc
         return;
     enum err err = eval_log_read(&r->log, &p->job, p->output, &e);
     if (!err)
-        err = checkpoint_load_manifest(p->checkpoints, cut, &r->last, &e);
+        err = checkpoint_load_manifest((struct cut){&p->checkpoints, cut}, &r->last, &e);
     if (!err) {
         (void)eval_log_undo(&r->log, &r->last, 1);
         return;
@@ -299,7 +299,7 @@ static void note_start(struct process *p)
         entry[n++] = blas;
     if (is_news(p, &inexact))
         entry[n++] = inexact;
-    enum err err = n ? journal_append(p->checkpoints, entry, n, &e) : ERR_OK;
+    enum err err = n ? journal_append(&p->checkpoints, entry, n, &e) : ERR_OK;
     if (!err && !p->has_base)
         err = process_mark_begin(p, &e);
     for (size_t i = 0; i < n; i++)
@@ -433,21 +433,17 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
     return err;
 }
 
-/* Write a file of the directory of checkpoints. text NULL: none. */
+/* Write an object next to the checkpoints. text NULL: none. */
 static enum err put(const struct process *p, const char *name, const char *text, struct errmsg *e)
 {
-    char path[sizeof p->checkpoints + 32];
-    (void)snprintf(path, sizeof path, "%s/%s", p->checkpoints, name);
-    return text ? files_write(path, text, strlen(text), e) : ERR_OK;
+    return text ? place_put(&p->checkpoints, name, text, strlen(text), e) : ERR_OK;
 }
 
 /* Write what best/ and the checkpoints need, apart from weights, to be used while the job runs. The job does not need it. */
 static void describe(const struct process *p)
 {
     struct errmsg e;
-    enum err err = files_mkdirs(p->checkpoints, &e);
-    if (!err)
-        err = put(p, "job.yaml", p->job.canonical, &e);
+    enum err err = put(p, "job.yaml", p->job.canonical, &e);
     if (!err)
         err = put(p, "encoding.json", p->encoding, &e);
     if (err)

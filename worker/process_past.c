@@ -33,7 +33,7 @@ static enum err begin_run(struct process *p, struct errmsg *e)
     const struct warm_start start = {.job = &p->job,
                                      .data_fingerprint = p->data.contents.fingerprint,
                                      .output = p->output,
-                                     .checkpoints = p->checkpoints,
+                                     .checkpoints = &p->checkpoints,
                                      .layout = model_layout(p->model),
                                      .fresh = growth.fresh,
                                      .encoding = p->encoding};
@@ -50,7 +50,7 @@ static enum err begin_from_file(struct process *p, struct errmsg *e)
     char words[FIRST_WEIGHTS_WORDS_BYTES];
     const struct first_weights weights = {.job = &p->job,
                                           .data_fingerprint = p->data.contents.fingerprint,
-                                          .checkpoints = p->checkpoints,
+                                          .checkpoints = &p->checkpoints,
                                           .layout = model_layout(p->model),
                                           .encoding = p->encoding,
                                           .words = words};
@@ -79,7 +79,7 @@ enum err process_mark_begin(const struct process *p, struct errmsg *e)
 {
     char job[BEGINS_BYTES];
     begins_text(p, job);
-    return journal_mark(p->checkpoints, job, e);
+    return journal_mark(&p->checkpoints, job, e);
 }
 
 /* Look at the newest usable cut. If that belongs to a finished job with another run name, make this run's first cut
@@ -97,10 +97,10 @@ static enum err find_base(struct process *p, struct errmsg *e)
     if (!p->has_base && !weights) {
         char job[BEGINS_BYTES];
         begins_text(p, job);
-        return journal_begins(p->checkpoints, job) ? ERR_OK : warm_start_forget(p->output, e);
+        return journal_begins(&p->checkpoints, job) ? ERR_OK : warm_start_forget(p->output, e);
     }
     if (!begins) {
-        warm_start_settle(&p->job, p->checkpoints, &p->base);
+        warm_start_settle(&p->job, &p->checkpoints, &p->base);
         return first_weights_check(&p->job, model_layout(p->model), &p->base, e);
     }
     if (weights && p->has_base)
@@ -181,7 +181,7 @@ static enum err look_at_end(struct process *p, uint64_t per_epoch, uint64_t epoc
                             struct errmsg *e)
 {
     char words[ENDED_WORDS_BYTES];
-    enum err err = ended_look(p->checkpoints, &p->base, model_layout(p->model), words, e);
+    enum err err = ended_look(&p->checkpoints, &p->base, model_layout(p->model), words, e);
     if (err)
         return err;
     if (words[0]) {
@@ -312,16 +312,16 @@ static const char *not_exact(const struct process *p)
 static enum err read_journal(struct process *p, struct errmsg *e)
 {
     struct journal_damage d;
-    enum err err = journal_read(&p->journal, p->checkpoints, &d, e);
+    enum err err = journal_read(&p->journal, &p->checkpoints, &d, e);
     if (!err && d.torn)
         log_warn(
             "%s/journal:%zu: the last line is incomplete: whoever wrote it was killed before it "
             "had an effect; it is skipped, and removed before the next one is written",
-            p->checkpoints, d.lines + 1);
+            p->checkpoints.where, d.lines + 1);
     if (err || !d.damaged)
         return err;
     log_warn("%s/journal:%zu: the line is damaged: it is skipped%s (damaged lines: %zu of %zu)",
-             p->checkpoints, d.first, not_exact(p), d.damaged, d.lines);
+             p->checkpoints.where, d.first, not_exact(p), d.damaged, d.lines);
     (void)snprintf(p->past, sizeof p->past,
                    "line %zu of checkpoints/journal was damaged when the job started again",
                    d.first);
@@ -351,7 +351,7 @@ static void look_at_journal(struct process *p)
                    p->base.cut);
     log_warn("%s/journal lacks some of the %" PRIu64 " lines that it had at checkpoint %" PRIu64
              "%s; bring the file back if you removed it",
-             p->checkpoints, lines.n, p->base.cut, not_exact(p));
+             p->checkpoints.where, lines.n, p->base.cut, not_exact(p));
 }
 
 /* The job ends at this checkpoint, even if it was continued from there: the history up to it says whether it stops early. */
@@ -385,7 +385,7 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     if (!err)
         clean_model(p);
     if (!err)
-        err = best_init(&p->best, &p->job, model_layout(p->model), p->output, p->checkpoints,
+        err = best_init(&p->best, &p->job, model_layout(p->model), p->output, &p->checkpoints,
                         p->has_eval ? &p->eval.contents : NULL, e);
     if (!err && p->has_base)
         err = best_begin(&p->best, p->base.uuid, e);

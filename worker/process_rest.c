@@ -14,7 +14,7 @@
 static enum ending look_for_ending(struct process *p)
 {
     struct manifest m = {0};
-    enum ending ending = ending_find(p->checkpoints, &p->job, &m);
+    enum ending ending = ending_find(&p->checkpoints, &p->job, &m);
     if (ending) {
         (void)snprintf(p->over.uuid, sizeof p->over.uuid, "%s", m.uuid);
         p->over.generation = m.generation;
@@ -29,7 +29,7 @@ static enum ending look_for_ending(struct process *p)
 static void look_again(struct process *p)
 {
     struct manifest m = {0};
-    p->known_over = ending_find(p->checkpoints, &p->job, &m) != ENDING_NONE;
+    p->known_over = ending_find(&p->checkpoints, &p->job, &m) != ENDING_NONE;
     manifest_close(&m);
 }
 

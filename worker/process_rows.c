@@ -32,7 +32,7 @@ enum {
 /* None: has_base is false. */
 enum err process_newest_cut(struct process *p, struct errmsg *e)
 {
-    enum err err = host_find_cut(p->checkpoints, UINT64_MAX, &p->base, e);
+    enum err err = host_find_cut(&p->checkpoints, UINT64_MAX, &p->base, e);
     p->has_base = err == ERR_OK;
     if (err == ERR_OK || err == ERR_NOTFOUND)
         return ERR_OK;
@@ -110,7 +110,7 @@ static enum err find_taught(struct process *p, struct errmsg *e)
         if (err || !base)
             return err;
     }
-    return taught_find(&p->taught, &p->job, p->output, p->checkpoints, base, e);
+    return taught_find(&p->taught, &p->job, p->output, &p->checkpoints, base, e);
 }
 
 /* A process that does not wait for jobs waits this long for a chief that continues one, as elsewhere. */

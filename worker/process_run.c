@@ -27,7 +27,8 @@ void process_say_end(const struct process *p)
 /* Also with --when_done=wait: whatever started this process starts it again. */
 static void leave_at_once(const struct process *p)
 {
-    log_warn("storage does not answer for %s: exiting without waiting for it", p->checkpoints);
+    log_warn("storage does not answer for %s: exiting without waiting for it",
+             p->checkpoints.where);
     process_say_end(p);
     termination_end(p->flags.termination_message, p->result.exit_code);
     (void)fflush(NULL);
@@ -64,7 +65,7 @@ static enum err run_worker(struct process *p, struct train *train, struct contro
                                             .train = driver_mailbox(driver),
                                             .http_fd = p->http_fd,
                                             .waits = p->flags.waits,
-                                            .checkpoints = p->checkpoints,
+                                            .checkpoints = &p->checkpoints,
                                             .handed = process_is_first_start(p),
                                             .read_by = p->read_by.there ? &p->read_by : NULL,
                                             .meter = driver_meter(driver),
@@ -135,7 +136,7 @@ static enum err run_evaluator(struct process *p, struct evaluator_end *end, stru
                                         .planted = p->planted,
                                         .batches_per_epoch = order_batches(&p->rows.source.order),
                                         .output = p->output,
-                                        .checkpoints = p->checkpoints,
+                                        .checkpoints = &p->checkpoints,
                                         .logs = p->logs,
                                         .progress_fd = p->flags.progress_fd,
                                         .http_fd = p->http_fd,

@@ -87,7 +87,7 @@ enum err process_load_job(struct process *p, struct errmsg *e)
         err = job_output(&p->job, p->flags.output, p->output, sizeof p->output, e);
     if (err)
         return err;
-    (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s/checkpoints", p->output);
+    place_folder(&p->checkpoints, p->output, "checkpoints");
     if (p->flags.logs[0])
         (void)snprintf(p->logs, sizeof p->logs, "%s", p->flags.logs);
     else

@@ -1,53 +1,38 @@
 /* Complete checkpoints: the manifest, the files that it lists, and the directory of all cuts. */
 #include "common/checkpoint/checkpoint.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/checkpoint/checkpoint_file.h"
 
-enum err checkpoint_publish(const char *dir, const struct manifest *m, struct errmsg *e)
+enum err checkpoint_publish(const struct place *place, const struct manifest *m, struct errmsg *e)
 {
-    char path[FILES_PATH_MAX];
+    char name[PLACE_NAME_MAX];
     uint8_t *data;
     size_t bytes;
-    enum err err = checkpoint_path(path, dir, m->cut, CHECKPOINT_MANIFEST, e);
-    if (!err)
-        err = manifest_encode(m, &data, &bytes, e);
+    enum err err = manifest_encode(m, &data, &bytes, e);
     if (err)
         return err;
-    /* The shard that created the cut's directory can have died before its fsync. */
-    err = files_sync_folder(dir, e);
-    if (!err)
-        err = files_write(path, data, bytes, e);
+    cut_object(name, m->cut, CHECKPOINT_MANIFEST);
+    err = place_put(place, name, data, bytes, e);
     mem_free(data);
     return err;
 }
 
 /* ---- encoding.json: the manifest has its size and checksum, so that weights are never used with another encoding ---- */
 
-enum err checkpoint_write_encoding(const char *dir, uint64_t cut, const char *text, size_t bytes,
+enum err checkpoint_write_encoding(struct cut c, const char *text, size_t bytes,
                                    struct manifest_encoding *f, struct errmsg *e)
 {
-    char path[FILES_PATH_MAX];
-    enum err err = checkpoint_path(path, dir, cut, NULL, e);
-    if (!err)
-        err = files_mkdirs(path, e);
-    if (!err)
-        err = checkpoint_path(path, dir, cut, CHECKPOINT_ENCODING, e);
-    if (!err)
-        err = files_write(path, text, bytes, e);
+    char name[PLACE_NAME_MAX];
+    cut_object(name, c.id, CHECKPOINT_ENCODING);
+    enum err err = place_put(c.at, name, text, bytes, e);
     if (!err)
         *f = (struct manifest_encoding){bytes, (uint32_t)crc32_z(0, (const uint8_t *)text, bytes)};
     return err;
@@ -64,15 +49,16 @@ enum err checkpoint_check_encoding(const struct manifest_encoding *f, const void
     return ERR_OK;
 }
 
-enum err checkpoint_read_encoding(const char *dir, const struct manifest *m, char **text,
+enum err checkpoint_read_encoding(const struct place *place, const struct manifest *m, char **text,
                                   size_t *bytes, struct errmsg *e)
 {
-    char path[FILES_PATH_MAX];
+    char name[PLACE_NAME_MAX], path[FILES_PATH_MAX];
     uint8_t *data;
     size_t n;
-    enum err err = checkpoint_path(path, dir, m->cut, CHECKPOINT_ENCODING, e);
+    cut_object(name, m->cut, CHECKPOINT_ENCODING);
+    enum err err = place_path(place, name, path, e);
     if (!err)
-        err = files_read_regular(path, m->encoding.bytes, &data, &n, e);
+        err = place_get(place, name, m->encoding.bytes, &data, &n, e);
     if (err == ERR_NOTFOUND)
         return checkpoint_corrupt(e, path, "it is missing");
     if (err == ERR_TOOBIG)
@@ -92,17 +78,16 @@ enum err checkpoint_read_encoding(const char *dir, const struct manifest *m, cha
 
 /* ---- reading ---- */
 
-enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest *m,
-                                  struct errmsg *e)
+enum err checkpoint_load_manifest(struct cut c, struct manifest *m, struct errmsg *e)
 {
     enum { MOST = CHECKPOINT_MAGIC_BYTES + CHECKPOINT_HEAD_MAX + CHECKPOINT_TAIL_BYTES };
-    char path[FILES_PATH_MAX];
+    char name[PLACE_NAME_MAX], path[FILES_PATH_MAX];
     uint8_t *data;
     size_t bytes;
-    enum err err = checkpoint_path(path, dir, cut, CHECKPOINT_MANIFEST, e);
-    if (err)
-        return err;
-    err = files_read_regular(path, MOST, &data, &bytes, e);
+    cut_object(name, c.id, CHECKPOINT_MANIFEST);
+    enum err err = place_path(c.at, name, path, e);
+    if (!err)
+        err = place_get(c.at, name, MOST, &data, &bytes, e);
     if (err == ERR_TOOBIG)
         return checkpoint_corrupt(e, path, "it is too long");
     if (err)
@@ -112,7 +97,7 @@ enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest
     mem_free(data);
     if (err)
         return err;
-    if (made.cut != cut) {
+    if (made.cut != c.id) {
         err = checkpoint_corrupt(e, path, "it belongs to checkpoint %" PRIu64, made.cut);
         manifest_close(&made);
         return err;
@@ -121,12 +106,12 @@ enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest
     return ERR_OK;
 }
 
-enum err checkpoint_check_files(const char *dir, const struct manifest *m, uint32_t *bad,
+enum err checkpoint_check_files(const struct place *place, const struct manifest *m, uint32_t *bad,
                                 struct errmsg *e)
 {
     for (uint32_t i = 0; i < m->files; i++) {
         struct shard_file f;
-        enum err err = shard_file_open_checked(&f, dir, m, &m->file[i], e);
+        enum err err = shard_file_open_checked(&f, place, m, &m->file[i], e);
         if (err) {
             *bad = i;
             return err;
@@ -136,14 +121,14 @@ enum err checkpoint_check_files(const char *dir, const struct manifest *m, uint3
     return ERR_OK;
 }
 
-enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m, struct errmsg *e)
+enum err checkpoint_load(struct cut c, struct manifest *m, struct errmsg *e)
 {
     struct manifest made;
-    enum err err = checkpoint_load_manifest(dir, cut, &made, e);
+    enum err err = checkpoint_load_manifest(c, &made, e);
     if (err)
         return err;
     uint32_t bad;
-    err = checkpoint_check_files(dir, &made, &bad, e);
+    err = checkpoint_check_files(c.at, &made, &bad, e);
     if (err)
         manifest_close(&made);
     else
@@ -156,23 +141,23 @@ bool checkpoint_unusable(enum err err)
     return err == ERR_CORRUPT || err == ERR_NOTFOUND || err == ERR_IO;
 }
 
-enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
+enum err checkpoint_read_learned(const struct place *place, const struct manifest *m,
                                  const struct optimizer *o, float *w, struct errmsg *e)
 {
     float *slot[OPTIMIZER_SLOTS_MAX] = {0};
     uint32_t average = optimizer_average_slot(o);
     if (average == UINT32_MAX)
-        return checkpoint_read(dir, m, 0, m->total_elems, w, NULL, e);
+        return checkpoint_read(place, m, 0, m->total_elems, w, NULL, e);
     slot[average] = w;
-    return checkpoint_read(dir, m, 0, m->total_elems, NULL, slot, e);
+    return checkpoint_read(place, m, 0, m->total_elems, NULL, slot, e);
 }
 
-enum err checkpoint_verify(const char *dir, const struct manifest *m, struct errmsg *e)
+enum err checkpoint_verify(const struct place *place, const struct manifest *m, struct errmsg *e)
 {
     enum err err = ERR_OK;
     for (uint32_t i = 0; i < m->files && !err; i++) {
         struct shard_file f;
-        err = shard_file_open_checked(&f, dir, m, &m->file[i], e);
+        err = shard_file_open_checked(&f, place, m, &m->file[i], e);
         if (err)
             break;
         err = shard_file_verify(&f, e);
@@ -181,17 +166,17 @@ enum err checkpoint_verify(const char *dir, const struct manifest *m, struct err
     return err;
 }
 
-enum err checkpoint_load_whole(const char *dir, uint64_t cut, struct manifest *m, struct errmsg *e)
+enum err checkpoint_load_whole(struct cut c, struct manifest *m, struct errmsg *e)
 {
     struct manifest made;
-    enum err err = checkpoint_load(dir, cut, &made, e);
+    enum err err = checkpoint_load(c, &made, e);
     if (err)
         return err;
     char *text = NULL;
     size_t bytes;
-    err = checkpoint_verify(dir, &made, e);
+    err = checkpoint_verify(c.at, &made, e);
     if (!err && made.encoding.bytes)
-        err = checkpoint_read_encoding(dir, &made, &text, &bytes, e);
+        err = checkpoint_read_encoding(c.at, &made, &text, &bytes, e);
     mem_free(text);
     if (err)
         manifest_close(&made);
@@ -218,8 +203,9 @@ static enum err read_overlap(struct shard_file *f, const struct checkpoint_file 
     return err;
 }
 
-enum err checkpoint_read(const char *dir, const struct manifest *m, uint64_t first, uint64_t n,
-                         float *w, float *const slot[OPTIMIZER_SLOTS_MAX], struct errmsg *e)
+enum err checkpoint_read(const struct place *place, const struct manifest *m, uint64_t first,
+                         uint64_t n, float *w, float *const slot[OPTIMIZER_SLOTS_MAX],
+                         struct errmsg *e)
 {
     if (first > m->total_elems || n > m->total_elems - first)
         return err_set(e, ERR_STATE,
@@ -236,7 +222,7 @@ enum err checkpoint_read(const char *dir, const struct manifest *m, uint64_t fir
         if (file->first_elem >= first + n || file->first_elem + file->elems <= first)
             continue;
         struct shard_file f;
-        err = shard_file_open_checked(&f, dir, m, file, e);
+        err = shard_file_open_checked(&f, place, m, file, e);
         if (err)
             break;
         err = read_overlap(&f, file, first, n, w, slot, e);
@@ -257,161 +243,137 @@ static bool cut_of_name(const char *name, uint64_t *cut)
     return strcmp(name, again) == 0;
 }
 
-static int is_cut(const struct dirent *entry)
-{
-    uint64_t cut;
-    return cut_of_name(entry->d_name, &cut);
-}
-
-/* A manifest that cannot be seen for another reason than that there is none counts: who reads it says why. */
-static bool is_published(const char *dir, uint64_t cut)
-{
-    char path[FILES_PATH_MAX];
-    return checkpoint_path(path, dir, cut, CHECKPOINT_MANIFEST, NULL) == ERR_OK &&
-           files_may_be(path);
-}
-
 static int newest_first(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x < y) - (x > y);
 }
 
-/* Lists all cuts that have a directory, newest first. */
-static enum err list_folders(const char *dir, uint64_t **cuts, size_t *n, struct errmsg *e)
+/* Is the manifest there, and since when? */
+struct sight {
+    bool there;
+    int64_t written_ms;
+};
+
+static enum err see_manifest(void *ctx, const char *name, int64_t written_ms)
 {
-    *cuts = NULL;
-    *n = 0;
-    struct dirent **entry;
-    int found = scandir(dir, &entry, is_cut, NULL);
-    if (found < 0)
-        return errno == ENOENT ? ERR_OK : files_read_error(dir, e);
-    uint64_t *list = mem_zalloc((size_t)found, sizeof *list);
-    for (int i = 0; i < found; i++) {
-        if (list)
-            (void)cut_of_name(entry[i]->d_name, &list[i]);
-        free(entry[i]);
-    }
-    free(entry);
-    if (!list)
-        return err_memory_of(e, dir);
-    qsort(list, (size_t)found, sizeof *list, newest_first);
-    *cuts = list;
-    *n = (size_t)found;
+    if (cut_file_is_manifest(name))
+        *(struct sight *)ctx = (struct sight){true, written_ms};
     return ERR_OK;
 }
 
-enum err checkpoint_list(const char *dir, uint64_t **cuts, size_t *n, struct errmsg *e)
+static enum err find_manifest(struct cut c, struct sight *f, struct errmsg *e)
+{
+    char folder[PLACE_NAME_MAX];
+    cut_object(folder, c.id, "");
+    *f = (struct sight){false, 0};
+    return place_list(c.at, folder, see_manifest, f, e);
+}
+
+bool checkpoint_published(struct cut c)
+{
+    struct sight f;
+    struct errmsg e;
+    return find_manifest(c, &f, &e) || f.there;
+}
+
+struct cut_list {
+    uint64_t *cut;
+    size_t n;
+};
+
+static enum err add_cut(void *ctx, const char *name, int64_t written_ms)
+{
+    (void)written_ms;
+    struct cut_list *list = ctx;
+    uint64_t cut;
+    if (!cut_of_name(name, &cut))
+        return ERR_OK;
+    uint64_t *p = mem_extend(list->cut, list->n, 1, sizeof *p);
+    if (!p)
+        return ERR_NOMEM;
+    list->cut = p;
+    p[list->n++] = cut;
+    return ERR_OK;
+}
+
+/* Lists all cuts that have a folder, newest first. */
+static enum err list_folders(const struct place *place, uint64_t **cuts, size_t *n,
+                             struct errmsg *e)
+{
+    struct cut_list list = {NULL, 0};
+    enum err err = place_list(place, "", add_cut, &list, e);
+    if (err)
+        mem_free(list.cut);
+    else if (list.n)
+        qsort(list.cut, list.n, sizeof *list.cut, newest_first);
+    *cuts = err ? NULL : list.cut;
+    *n = err ? 0 : list.n;
+    return err;
+}
+
+enum err checkpoint_list(const struct place *place, uint64_t **cuts, size_t *n, struct errmsg *e)
 {
     uint64_t *list;
     size_t folders, count = 0;
-    enum err err = list_folders(dir, &list, &folders, e);
+    enum err err = list_folders(place, &list, &folders, e);
     if (err)
         return err;
     for (size_t i = 0; i < folders; i++)
-        if (is_published(dir, list[i]))
+        if (checkpoint_published((struct cut){place, list[i]}))
             list[count++] = list[i];
     *cuts = list;
     *n = count;
     return ERR_OK;
 }
 
-enum err checkpoint_unfinished(const char *dir, uint64_t above, uint64_t *cut, struct errmsg *e)
+enum err checkpoint_unfinished(const struct place *place, uint64_t above, uint64_t *cut,
+                               struct errmsg *e)
 {
     uint64_t *list, newest = above;
     size_t folders;
-    enum err err = list_folders(dir, &list, &folders, e);
+    enum err err = list_folders(place, &list, &folders, e);
     if (err)
         return err;
     for (size_t i = 0; i < folders; i++)
-        if (list[i] > newest && !is_published(dir, list[i]))
+        if (list[i] > newest && !checkpoint_published((struct cut){place, list[i]}))
             newest = list[i];
     mem_free(list);
     *cut = newest;
     return ERR_OK;
 }
 
-/* ---- locking a cut for reading ---- */
+/* ---- removing cuts ---- */
 
-enum err checkpoint_hold(const char *dir, uint64_t cut, int *hold, struct errmsg *e)
+enum err checkpoint_hold(struct cut c, int *hold, struct errmsg *e)
 {
-    char path[FILES_PATH_MAX];
-    struct stat now;
-    enum err err = checkpoint_path(path, dir, cut, CHECKPOINT_MANIFEST, e);
-    if (err)
-        return err;
-    int fd;
-    err = files_open(path, &fd, e);
-    if (err)
-        return err;
-    /* Waits while another process removes the cut. That process deletes the manifest before it releases its lock. */
-    while (flock(fd, LOCK_SH) != 0 && errno == EINTR)
-        ;
-    if (fstat(fd, &now) != 0 || now.st_nlink == 0) {
-        (void)close(fd);
-        return err_set(e, ERR_NOTFOUND, "%s: it is being removed", path);
-    }
-    *hold = fd;
-    return ERR_OK;
-}
-
-void checkpoint_release(int hold)
-{
-    (void)close(hold);
-}
-
-/* Locks a manifest for removal. Returns the descriptor; -1: a reader holds it, or this process has no free descriptor to
- * find out; -2: it cannot be opened, so there is nothing to lock. */
-static int lock_for_removal(const char *manifest)
-{
-    /* over NFS, an exclusive lock requires a file open for writing */
-    int fd = open(manifest, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        return err_of_errno(errno) == ERR_IO ? -2 : -1;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-        return fd;
-    (void)close(fd);
-    return -1;
+    char name[PLACE_NAME_MAX];
+    cut_object(name, c.id, CHECKPOINT_MANIFEST);
+    return place_hold(c.at, name, hold, e);
 }
 
 /* Removes the manifest first, and makes that permanent: if the process is killed in between, the rest is no
  * checkpoint. */
-static void remove_cut(const char *dir, uint64_t cut)
+static void remove_cut(struct cut c)
 {
-    char folder[FILES_PATH_MAX], manifest[FILES_PATH_MAX];
-    if (checkpoint_path(folder, dir, cut, NULL, NULL) ||
-        checkpoint_path(manifest, dir, cut, CHECKPOINT_MANIFEST, NULL))
-        return;
-    int lock = lock_for_removal(manifest);
-    if (lock == -1) {
-        log_debug("checkpoint %" PRIu64 " is being read: it is removed later", cut);
-        return;
-    }
-    bool removed = unlink(manifest) == 0;
-    int why = errno;
-    if (lock >= 0)
-        (void)close(lock);
-    errno = why;
-    if (removed) {
-        struct errmsg e;
-        if (files_sync_folder(folder, &e)) {
-            log_warn("%s", e.text);
-            return;
-        }
-    } else if (errno != ENOENT) {
-        log_warn("%s: cannot be removed: %s", manifest, strerror(errno));
-        return;
-    }
-    files_clean(folder, false);
-    if (rmdir(folder) != 0 && errno != ENOENT)
-        log_warn("%s: cannot be removed: %s", folder, strerror(errno));
+    char folder[PLACE_NAME_MAX], manifest[PLACE_NAME_MAX];
+    struct errmsg e;
+    cut_object(folder, c.id, "");
+    cut_object(manifest, c.id, CHECKPOINT_MANIFEST);
+    enum err err = place_remove(c.at, manifest, &e);
+    if (err == ERR_STATE)
+        log_debug("checkpoint %" PRIu64 " is being read: it is removed later", c.id);
+    else if (err && err != ERR_NOTFOUND)
+        log_warn("%s", e.text);
+    else
+        place_clear(c.at, folder, false);
 }
 
-static void remove_temporary(const char *dir, uint64_t cut)
+static void remove_leftovers(struct cut c)
 {
-    char folder[FILES_PATH_MAX];
-    if (checkpoint_path(folder, dir, cut, NULL, NULL) == ERR_OK)
-        files_clean(folder, true);
+    char folder[PLACE_NAME_MAX];
+    cut_object(folder, c.id, "");
+    place_clear(c.at, folder, true);
 }
 
 struct published {
@@ -419,17 +381,6 @@ struct published {
     int64_t written_ms; /* the time of its manifest */
     bool stays;
 };
-
-/* Returns false if it has no manifest. */
-static bool written_ms(const char *dir, uint64_t cut, int64_t *ms)
-{
-    char path[FILES_PATH_MAX];
-    struct stat is;
-    if (checkpoint_path(path, dir, cut, CHECKPOINT_MANIFEST, NULL) || stat(path, &is) != 0)
-        return false;
-    *ms = (int64_t)is.st_mtim.tv_sec * 1000 + is.st_mtim.tv_nsec / 1000000;
-    return true;
-}
 
 /* Marks the cuts that stay among `n` cuts, newest first. Frequent cuts are all young: a problem that began a
  * minute ago is in each of the newest. So the newest of the old ones stays, and the oldest of the young ones,
@@ -451,39 +402,44 @@ static void mark_staying(struct published *cut, size_t n, uint32_t keep)
     }
 }
 
-void checkpoint_prune(const char *dir, uint32_t keep)
+void checkpoint_prune(const struct place *place, uint32_t keep)
 {
+    const uint64_t STAYS = UINT64_MAX;
     struct errmsg e;
     uint64_t *cuts;
     size_t n;
-    if (list_folders(dir, &cuts, &n, &e)) {
+    if (list_folders(place, &cuts, &n, &e)) {
         log_warn("%s", e.text);
         return;
     }
     struct published *all = mem_zalloc(n + 1, sizeof *all);
     size_t count = 0, k = 0;
     for (size_t i = 0; all && i < n; i++) {
-        struct published p = {.cut = cuts[i]};
-        if (written_ms(dir, cuts[i], &p.written_ms))
-            all[count++] = p;
+        struct sight f;
+        if (find_manifest((struct cut){place, cuts[i]}, &f, &e)) { /* it may be whole */
+            log_warn("%s", e.text);
+            cuts[i] = STAYS;
+        } else if (f.there) {
+            all[count++] = (struct published){cuts[i], f.written_ms, false};
+        }
     }
     if (all)
         mark_staying(all, count, keep);
-    /* A directory newer than the newest published cut may be just being written. */
+    /* A folder newer than the newest published cut may be just being written. */
     for (size_t i = 0; count > 0 && i < n; i++) {
         bool is = k < count && all[k].cut == cuts[i];
         if (is && all[k].stays)
-            remove_temporary(dir, cuts[i]);
-        else if (k > 0)
-            remove_cut(dir, cuts[i]);
+            remove_leftovers((struct cut){place, cuts[i]});
+        else if (k > 0 && cuts[i] != STAYS)
+            remove_cut((struct cut){place, cuts[i]});
         k += is;
     }
     mem_free(all);
     mem_free(cuts);
 }
 
-void checkpoint_discard(const char *dir, uint64_t cut)
+void checkpoint_discard(struct cut c)
 {
-    if (!is_published(dir, cut))
-        remove_cut(dir, cut);
+    if (!checkpoint_published(c))
+        remove_cut(c);
 }

@@ -1,6 +1,6 @@
-/* Checkpoints on disk: one file per shard, and a manifest that is written last (proto/checkpoint.proto). A checkpoint
+/* Checkpoints in a place: one file per shard, and a manifest that is written last (proto/checkpoint.proto). A checkpoint
  * is complete if its manifest exists.
- * Layout: DIR/cut-<number, 10 digits>/shard-<i>.gw and DIR/cut-.../manifest.gw.
+ * Layout: cut-<number, 10 digits>/shard-<i>.gw and cut-.../manifest.gw.
  * A shard's file: 8 bytes magic, zstd frames with content checksums, head (protobuf), tail. Weights and each slot are
  * split into frames of at most 1 MiB of floats: a writer then needs little memory, and a reader skips frames that it
  * does not need. The head has the sizes and CRC-32s of the frames, so it can be written only after them. In a job
@@ -21,8 +21,15 @@
 #include "common/rows/row_layout.h"
 #include "job/job.h"
 
+struct place;
 struct checkpoint_rows;
 struct checkpoint_rows_wanted;
+
+/* A cut in a place (DIR/checkpoints). */
+struct cut {
+    const struct place *at;
+    uint64_t id; /* its number */
+};
 
 /* A shard's part of a cut. The caller owns the arrays. */
 struct checkpoint_shard {
@@ -151,15 +158,14 @@ void manifest_close(struct manifest *m);
 /* Returns, for sync, the number of complete epochs of `per_epoch` batches. */
 uint64_t manifest_epochs(const struct manifest *m, uint64_t per_epoch);
 
-/* Writes a shard's file: temporary name, write, fsync, rename, fsync of the directory. Creates missing
- * directories. Fills *f. On error no part of the file is left. Errors: ERR_IO ("...: No space left on device"),
+/* Writes a shard's file. Fills *f. On error no part of the file is left. Errors: ERR_IO ("...: No space left on device"),
  * ERR_NOMEM, ERR_TOOBIG. Thread: any; blocks on the disk; needs about 4 MiB of memory besides s. */
-enum err checkpoint_write_shard(const char *dir, uint64_t cut, const struct checkpoint_shard *s,
+enum err checkpoint_write_shard(struct cut c, const struct checkpoint_shard *s,
                                 struct checkpoint_file *f, struct errmsg *e) MUST_CHECK;
 
 /* Writes the cut's encoding.json in the same way. Call it before checkpoint_publish; the manifest must contain *f.
  * Errors: ERR_IO. */
-enum err checkpoint_write_encoding(const char *dir, uint64_t cut, const char *text, size_t bytes,
+enum err checkpoint_write_encoding(struct cut c, const char *text, size_t bytes,
                                    struct manifest_encoding *f, struct errmsg *e) MUST_CHECK;
 /* Checks that the bytes are the encoding.json that the manifest lists. `path` names it in messages. Errors:
  * ERR_CORRUPT. */
@@ -167,62 +173,65 @@ enum err checkpoint_check_encoding(const struct manifest_encoding *f, const void
                                    size_t bytes, const char *path, struct errmsg *e) MUST_CHECK;
 /* Reads and checks the encoding.json of a manifest that lists one. The caller owns *text (mem_free), which a NUL
  * follows. Errors: ERR_CORRUPT, also if it is missing; ERR_IO; ERR_NOMEM. */
-enum err checkpoint_read_encoding(const char *dir, const struct manifest *m, char **text,
+enum err checkpoint_read_encoding(const struct place *place, const struct manifest *m, char **text,
                                   size_t *bytes, struct errmsg *e) MUST_CHECK;
 
 /* Writes the manifest in the same way: from then on the checkpoint is complete. On error it is not, unless it was
  * before. Errors: ERR_STATE m's files do not cover [0, total_elems) exactly once, in order; ERR_TOOBIG; ERR_IO;
  * ERR_NOMEM. */
-enum err checkpoint_publish(const char *dir, const struct manifest *m, struct errmsg *e) MUST_CHECK;
+enum err checkpoint_publish(const struct place *place, const struct manifest *m,
+                            struct errmsg *e) MUST_CHECK;
 
-/* Lists the published cuts, newest first. The caller owns *cuts (mem_free). A missing `dir` gives an empty list.
+/* Lists the published cuts, newest first. The caller owns *cuts (mem_free). A missing place gives an empty list.
  * Errors: ERR_IO, ERR_NOMEM. */
-enum err checkpoint_list(const char *dir, uint64_t **cuts, size_t *n, struct errmsg *e) MUST_CHECK;
-/* Finds the newest directory of a cut above `above` that has no manifest: the cut was never finished, or its
+enum err checkpoint_list(const struct place *place, uint64_t **cuts, size_t *n,
+                         struct errmsg *e) MUST_CHECK;
+/* Does the cut have a manifest? One that cannot be seen for another reason than that there is none counts: who reads it says
+ * why. */
+bool checkpoint_published(struct cut c);
+/* Finds the newest cut above `above` that has files, but no manifest: the cut was never finished, or its
  * manifest was lost. *cut is its number, or `above` if there is none. Errors: ERR_IO, ERR_NOMEM. */
-enum err checkpoint_unfinished(const char *dir, uint64_t above, uint64_t *cut,
+enum err checkpoint_unfinished(const struct place *place, uint64_t above, uint64_t *cut,
                                struct errmsg *e) MUST_CHECK;
 
 /* Reads and checks a manifest, and checks that each file it lists exists with the right size and head. It reads
  * little, whatever the model's size. The caller owns *m (manifest_close); *m is unchanged on error. Errors name
  * the file and the reason: ERR_CORRUPT, also for a missing file; ERR_NEWER written by a newer release;
  * ERR_NOTFOUND no manifest; ERR_IO; ERR_NOMEM. */
-enum err checkpoint_load(const char *dir, uint64_t cut, struct manifest *m,
-                         struct errmsg *e) MUST_CHECK;
+enum err checkpoint_load(struct cut c, struct manifest *m, struct errmsg *e) MUST_CHECK;
 
 /* The same, and checks all bytes of the cut's files: only such a cut is used to continue a job. Reads the whole cut. Errors:
  * as checkpoint_load. */
-enum err checkpoint_load_whole(const char *dir, uint64_t cut, struct manifest *m,
-                               struct errmsg *e) MUST_CHECK;
+enum err checkpoint_load_whole(struct cut c, struct manifest *m, struct errmsg *e) MUST_CHECK;
 
 /* Checks that each file of the manifest exists with the right size and head, also before the manifest is published.
  * *bad: the index of the first file that does not. Errors: as checkpoint_load. */
-enum err checkpoint_check_files(const char *dir, const struct manifest *m, uint32_t *bad,
+enum err checkpoint_check_files(const struct place *place, const struct manifest *m, uint32_t *bad,
                                 struct errmsg *e) MUST_CHECK;
 
 /* Reads and checks only the manifest, not the files that it lists. Errors: as checkpoint_load. */
-enum err checkpoint_load_manifest(const char *dir, uint64_t cut, struct manifest *m,
-                                  struct errmsg *e) MUST_CHECK;
+enum err checkpoint_load_manifest(struct cut c, struct manifest *m, struct errmsg *e) MUST_CHECK;
 
 /* Is this error, of a call that reads a cut, a reason to use an older cut? True if the cut's files are missing or damaged,
  * or their storage fails. False if nothing is wrong with the cut: memory or descriptors ran out, a newer release wrote it,
- * the connection that brings it was lost, or the copy of it could not be stored (ERR_DISK). */
+ * or the connection that brings it was lost. */
 bool checkpoint_unusable(enum err err);
 
 /* Reads each file of a loaded checkpoint completely and checks every byte. Call it before a restore:
  * checkpoint_read checks only the frames that it reads. Errors: as checkpoint_load. */
-enum err checkpoint_verify(const char *dir, const struct manifest *m, struct errmsg *e) MUST_CHECK;
+enum err checkpoint_verify(const struct place *place, const struct manifest *m,
+                           struct errmsg *e) MUST_CHECK;
 
 /* Reads elements [first, first + n) of the weights, and of each slot whose slot[i] is not NULL, from all files
  * that contain them; checksums are verified. `w` can be NULL (only slots), and so can `slot`. On error w and the
  * slots are undefined. Errors: as checkpoint_load; ERR_STATE the checkpoint has no such range or slot. */
-enum err checkpoint_read(const char *dir, const struct manifest *m, uint64_t first, uint64_t n,
-                         float *w, float *const slot[OPTIMIZER_SLOTS_MAX],
+enum err checkpoint_read(const struct place *place, const struct manifest *m, uint64_t first,
+                         uint64_t n, float *w, float *const slot[OPTIMIZER_SLOTS_MAX],
                          struct errmsg *e) MUST_CHECK;
 
 /* Reads the learned parameters of the complete flat block: the moving averages of the weights if `o` keeps them,
  * otherwise the weights. Errors: as checkpoint_read. */
-enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
+enum err checkpoint_read_learned(const struct place *place, const struct manifest *m,
                                  const struct optimizer *o, float *w, struct errmsg *e) MUST_CHECK;
 
 /* Removes all published cuts but `keep` (at least 1), the manifest of each first; also unpublished leftovers older
@@ -231,15 +240,12 @@ enum err checkpoint_read_learned(const char *dir, const struct manifest *m,
  * older than the newest cut's, and the one that will be that old next. The other cuts that stay are the newest.
  * A cut that is held stays until a later call. Failures are logged. */
 enum { CHECKPOINT_OLD_S = 60 };
-void checkpoint_prune(const char *dir, uint32_t keep);
-/* Locks a published cut for reading, so that no process's checkpoint_prune removes it. The lock is a flock on its
- * manifest, so it ends with its holder. If the storage has no locks, nothing is locked, and a reader can find
- * files missing. Free *hold with checkpoint_release. Blocks while another process removes the cut. Errors: ERR_NOTFOUND
- * it was removed; ERR_IO. */
-enum err checkpoint_hold(const char *dir, uint64_t cut, int *hold, struct errmsg *e) MUST_CHECK;
-void checkpoint_release(int hold);
+void checkpoint_prune(const struct place *place, uint32_t keep);
+/* Holds a published cut for reading, so that no process's checkpoint_prune removes it: its manifest is held (place_hold). In a
+ * place without locks a reader can find files missing. Free *hold with place_release. Errors: as place_hold. */
+enum err checkpoint_hold(struct cut c, int *hold, struct errmsg *e) MUST_CHECK;
 /* Removes an unfinished cut; does nothing if the cut has a manifest. */
-void checkpoint_discard(const char *dir, uint64_t cut);
+void checkpoint_discard(struct cut c);
 
 /* File names of cuts, as exchanged between a ps and a chief that share no storage (proto: StorePut, StoreGet,
  * StoreAnswer). */

@@ -12,14 +12,9 @@
 #include "common/base/version.h"
 #include "common/checkpoint/checkpoint.h"
 
-enum err checkpoint_path(char path[FILES_PATH_MAX], const char *dir, uint64_t cut, const char *name,
-                         struct errmsg *e)
+void cut_object(char name[PLACE_NAME_MAX], uint64_t cut, const char *file)
 {
-    int n = snprintf(path, FILES_PATH_MAX, "%s/cut-%010" PRIu64 "%s%s", dir, cut, name ? "/" : "",
-                     name ? name : "");
-    if (n < 0 || n >= FILES_PATH_MAX)
-        return err_set(e, ERR_IO, "%.64s...: the path is too long", dir);
-    return ERR_OK;
+    (void)snprintf(name, PLACE_NAME_MAX, "cut-%010" PRIu64 "%s%s", cut, *file ? "/" : "", file);
 }
 
 enum err checkpoint_corrupt(struct errmsg *e, const char *path, const char *fmt, ...)

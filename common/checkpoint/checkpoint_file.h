@@ -10,7 +10,7 @@
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/checkpoint/row_frame.h"
-#include "common/process/files.h"
+#include "common/place/place.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are written as they stand");
 
@@ -30,10 +30,8 @@ enum {
 #define CHECKPOINT_ENCODING "encoding.json"
 #define CHECKPOINT_ENCODING_MAX (UINT64_C(1) << 36)
 
-/* Writes the path DIR/cut-<10 digits>, or of the file `name` in it (can be NULL). Errors: ERR_IO the path is too
- * long. */
-enum err checkpoint_path(char path[FILES_PATH_MAX], const char *dir, uint64_t cut, const char *name,
-                         struct errmsg *e) MUST_CHECK;
+/* The name of the object that is this file of a cut: cut-<10 digits>/FILE. "": that of the cut's folder. */
+void cut_object(char name[PLACE_NAME_MAX], uint64_t cut, const char *file);
 
 /* Sets the message "PATH: corrupt: WHY" and returns ERR_CORRUPT. */
 enum err checkpoint_corrupt(struct errmsg *e, const char *path, const char *fmt, ...)
@@ -62,9 +60,7 @@ ProtobufCAllocator checkpoint_allocator(bool *failed);
 
 /* An open file of one shard. Thread: one at a time. */
 struct shard_file {
-    int fd;
-    char path[FILES_PATH_MAX]; /* for messages */
-    uint64_t bytes;
+    struct place_reader in;
     uint32_t head_crc;
     struct Checkpoint__ShardHead *head;
     uint8_t *stored;     /* buffer for the largest frame, allocated by the first read */
@@ -75,16 +71,15 @@ struct shard_file {
 
 /* Opens the file and checks everything but the frames. On error nothing must be closed. Errors: ERR_NOTFOUND,
  * ERR_CORRUPT, ERR_NEWER, ERR_IO, ERR_NOMEM. */
-enum err shard_file_open(struct shard_file *f, const char *path, struct errmsg *e) MUST_CHECK;
-/* Same for an open descriptor, which it takes, also on error; `path` names it in messages. */
-enum err shard_file_adopt(struct shard_file *f, int take_fd, const char *path,
-                          struct errmsg *e) MUST_CHECK;
+enum err shard_file_open(struct shard_file *f, struct cut c, const char *file,
+                         struct errmsg *e) MUST_CHECK;
 void shard_file_close(struct shard_file *f);
 
 /* Opens a file of this checkpoint and checks it. Errors: as shard_file_open, but ERR_CORRUPT instead of
  * ERR_NOTFOUND. */
-enum err shard_file_open_checked(struct shard_file *f, const char *dir, const struct manifest *m,
-                                 const struct checkpoint_file *want, struct errmsg *e) MUST_CHECK;
+enum err shard_file_open_checked(struct shard_file *f, const struct place *place,
+                                 const struct manifest *m, const struct checkpoint_file *want,
+                                 struct errmsg *e) MUST_CHECK;
 /* Reads elements [first, first + n) of a block, counted from the shard's first element. Block 0 is the weights,
  * block 1 + i slot i. Errors: ERR_CORRUPT, ERR_IO, ERR_NOMEM. */
 enum err shard_file_read(struct shard_file *f, uint32_t block, uint64_t first, uint64_t n,

@@ -2,12 +2,8 @@
  * frames have the requested buckets; others are skipped. Everything is checked before it is used: sizes before memory is
  * allocated, CRCs before protobuf-c or zstd gets the bytes, a frame's buckets and order before its rows are passed on. */
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -16,12 +12,12 @@
 #include "common/checkpoint/checkpoint_file.h"
 #include "proto/checkpoint.pb-c.h"
 
-static enum err shard_file_read_at(const struct shard_file *f, uint64_t at, void *out, size_t bytes,
+static enum err shard_file_read_at(struct shard_file *f, uint64_t at, void *out, size_t bytes,
                                    struct errmsg *e)
 {
     size_t got;
-    enum err err = files_read_at(f->fd, f->path, at, out, bytes, &got, e);
-    return !err && got < bytes ? checkpoint_corrupt(e, f->path, "it ends early") : err;
+    enum err err = place_read(&f->in, at, out, bytes, &got, e);
+    return !err && got < bytes ? checkpoint_corrupt(e, f->in.path, "it ends early") : err;
 }
 
 static uint64_t frames_per_block(const Checkpoint__ShardHead *h)
@@ -95,7 +91,7 @@ static enum err shard_file_check_rows(const struct shard_file *f, uint64_t *byte
         return ERR_OK;
     const char *why = rows_misfit(h);
     if (why)
-        return checkpoint_corrupt(e, f->path, "%s", why);
+        return checkpoint_corrupt(e, f->in.path, "%s", why);
     for (size_t i = 0; i < h->n_frame_bytes; i++)
         *bytes += h->frame_bytes[i];
     return ERR_OK;
@@ -115,23 +111,23 @@ static enum err check_head(const struct shard_file *f, uint64_t frames_bytes, st
 {
     const Checkpoint__ShardHead *h = f->head;
     if (h->frame_elems == 0 || h->frame_elems > CHECKPOINT_FRAME_ELEMS_MAX)
-        return checkpoint_corrupt(e, f->path, "it has frames of %" PRIu32 " elements",
+        return checkpoint_corrupt(e, f->in.path, "it has frames of %" PRIu32 " elements",
                                   h->frame_elems);
     if (h->elems > CHECKPOINT_ELEMS_MAX || h->first_elem > CHECKPOINT_ELEMS_MAX)
-        return checkpoint_corrupt(e, f->path, "%" PRIu64 " elements from %" PRIu64, h->elems,
+        return checkpoint_corrupt(e, f->in.path, "%" PRIu64 " elements from %" PRIu64, h->elems,
                                   h->first_elem);
     if (h->slots > OPTIMIZER_SLOTS_MAX)
-        return checkpoint_corrupt(e, f->path, "%" PRIu32 " slots", h->slots);
+        return checkpoint_corrupt(e, f->in.path, "%" PRIu32 " slots", h->slots);
     uint64_t per_block = frames_per_block(h);
     if (h->n_frame_bytes != per_block * (1 + (uint64_t)h->slots) ||
         h->n_frame_crc != h->n_frame_bytes)
-        return checkpoint_corrupt(e, f->path, "its %zu frames do not match its blocks",
+        return checkpoint_corrupt(e, f->in.path, "its %zu frames do not match its blocks",
                                   h->n_frame_bytes);
     uint64_t sum = 0;
     for (size_t i = 0; i < h->n_frame_bytes; i++) {
         uint64_t bytes = h->frame_bytes[i];
         if (bytes > ZSTD_compressBound(frame_elems(h, i % per_block) * sizeof(float)))
-            return checkpoint_corrupt(e, f->path, "frame %zu of %" PRIu64 " bytes", i, bytes);
+            return checkpoint_corrupt(e, f->in.path, "frame %zu of %" PRIu64 " bytes", i, bytes);
         sum += bytes; /* no overflow: each is below 2^23, and there are at most 2^24 */
     }
     uint64_t rows_bytes;
@@ -140,7 +136,7 @@ static enum err check_head(const struct shard_file *f, uint64_t frames_bytes, st
         return err;
     sum += rows_bytes;
     if (sum != frames_bytes)
-        return checkpoint_corrupt(e, f->path,
+        return checkpoint_corrupt(e, f->in.path,
                                   "its frames have %" PRIu64 " bytes, its head says %" PRIu64,
                                   frames_bytes, sum);
     return ERR_OK;
@@ -150,17 +146,17 @@ static enum err unpack_head(struct shard_file *f, uint64_t at, uint32_t bytes, s
 {
     uint8_t *packed = mem_resize(NULL, bytes, 1);
     if (!packed)
-        return err_memory_of(e, f->path);
+        return err_memory_of(e, f->in.path);
     enum err err = shard_file_read_at(f, at, packed, bytes, e);
     if (!err && (uint32_t)crc32_z(0, packed, bytes) != f->head_crc)
-        err = checkpoint_corrupt(e, f->path, "the head's checksum differs");
+        err = checkpoint_corrupt(e, f->in.path, "the head's checksum differs");
     if (!err) {
         bool failed = false;
         ProtobufCAllocator allocator = checkpoint_allocator(&failed);
         f->head = checkpoint__shard_head__unpack(&allocator, bytes, packed);
         if (!f->head)
-            err = failed ? err_memory_of(e, f->path)
-                         : checkpoint_corrupt(e, f->path, "its head cannot be parsed");
+            err = failed ? err_memory_of(e, f->in.path)
+                         : checkpoint_corrupt(e, f->in.path, "its head cannot be parsed");
     }
     mem_free(packed);
     return err;
@@ -168,55 +164,45 @@ static enum err unpack_head(struct shard_file *f, uint64_t at, uint32_t bytes, s
 
 static enum err read_head(struct shard_file *f, struct errmsg *e)
 {
-    struct stat st;
-    if (fstat(f->fd, &st) != 0)
-        return files_read_error(f->path, e);
-    f->bytes = (uint64_t)st.st_size;
-    if (f->bytes < CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES)
-        return checkpoint_corrupt(e, f->path, "it ends early (%" PRIu64 " bytes)", f->bytes);
+    if (f->in.bytes < CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES)
+        return checkpoint_corrupt(e, f->in.path, "it ends early (%" PRIu64 " bytes)", f->in.bytes);
     uint8_t magic[CHECKPOINT_MAGIC_BYTES], tail[CHECKPOINT_TAIL_BYTES];
     uint32_t format;
     enum err err = shard_file_read_at(f, 0, magic, sizeof magic, e);
     if (!err)
-        err = shard_file_read_at(f, f->bytes - sizeof tail, tail, sizeof tail, e);
+        err = shard_file_read_at(f, f->in.bytes - sizeof tail, tail, sizeof tail, e);
     if (!err)
-        err = checkpoint_magic_decode(magic, tail, CHECKPOINT_SHARD_KIND, f->path, &format, e);
-    uint64_t contents = f->bytes - sizeof magic - sizeof tail;
+        err = checkpoint_magic_decode(magic, tail, CHECKPOINT_SHARD_KIND, f->in.path, &format, e);
+    uint64_t contents = f->in.bytes - sizeof magic - sizeof tail;
     uint32_t head_bytes = 0;
     if (!err)
-        err = checkpoint_tail_decode(tail, contents, &head_bytes, &f->head_crc, f->path, e);
+        err = checkpoint_tail_decode(tail, contents, &head_bytes, &f->head_crc, f->in.path, e);
     if (!err)
-        err = unpack_head(f, f->bytes - sizeof tail - head_bytes, head_bytes, e);
+        err = unpack_head(f, f->in.bytes - sizeof tail - head_bytes, head_bytes, e);
     if (!err && (f->head->rows != NULL) != (format == CHECKPOINT_FORMAT_TABLES))
-        err = checkpoint_corrupt(e, f->path, "its rows of tables do not match format %" PRIu32,
+        err = checkpoint_corrupt(e, f->in.path, "its rows of tables do not match format %" PRIu32,
                                  format);
     if (!err)
         err = check_head(f, contents - head_bytes, e);
     return err;
 }
 
-enum err shard_file_adopt(struct shard_file *f, int take_fd, const char *path, struct errmsg *e)
+enum err shard_file_open(struct shard_file *f, struct cut c, const char *file, struct errmsg *e)
 {
-    *f = (struct shard_file){.fd = take_fd};
-    strncpy(f->path, path, sizeof f->path - 1);
-    enum err err = read_head(f, e);
+    char name[PLACE_NAME_MAX];
+    memset(f, 0, sizeof *f);
+    cut_object(name, c.id, file);
+    enum err err = place_open(c.at, name, &f->in, e);
+    if (err)
+        return err;
+    err = read_head(f, e);
     if (err)
         shard_file_close(f);
     return err;
 }
 
-enum err shard_file_open(struct shard_file *f, const char *path, struct errmsg *e)
-{
-    int fd;
-    enum err err = files_open(path, &fd, e);
-    if (err)
-        return err;
-    return shard_file_adopt(f, fd, path, e);
-}
-
 void shard_file_close(struct shard_file *f)
 {
-    close(f->fd);
     ProtobufCAllocator allocator = checkpoint_allocator(NULL);
     if (f->head)
         checkpoint__shard_head__free_unpacked(f->head, &allocator);
@@ -224,7 +210,7 @@ void shard_file_close(struct shard_file *f)
     mem_free(f->plain);
     mem_free(f->rows_plain);
     ZSTD_freeDCtx(f->zstd);
-    *f = (struct shard_file){.fd = -1};
+    place_close(&f->in);
 }
 
 /* Checks that it is the file that the manifest lists. Errors: ERR_CORRUPT, naming the difference. */
@@ -245,27 +231,24 @@ static enum err shard_file_check(const struct shard_file *f, const struct manife
         {"last bucket + 1", h->rows ? h->rows->end_bucket : 0, want->end_bucket},
         {"number of rows", shard_file_rows(f), want->rows},
         {"table clock", h->rows ? h->rows->clock : 0, want->clock},
-        {"size", f->bytes, want->bytes},
+        {"size", f->in.bytes, want->bytes},
         {"head's checksum", f->head_crc, want->head_crc},
     };
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
         if (facts[i].is != facts[i].must)
-            return checkpoint_corrupt(e, f->path,
+            return checkpoint_corrupt(e, f->in.path,
                                       "its %s is %" PRIu64 ", the manifest says %" PRIu64,
                                       facts[i].what, facts[i].is, facts[i].must);
     return ERR_OK;
 }
 
-enum err shard_file_open_checked(struct shard_file *f, const char *dir, const struct manifest *m,
-                                 const struct checkpoint_file *want, struct errmsg *e)
+enum err shard_file_open_checked(struct shard_file *f, const struct place *place,
+                                 const struct manifest *m, const struct checkpoint_file *want,
+                                 struct errmsg *e)
 {
-    char path[FILES_PATH_MAX];
-    enum err err = checkpoint_path(path, dir, m->cut, want->name, e);
-    if (err)
-        return err;
-    err = shard_file_open(f, path, e);
+    enum err err = shard_file_open(f, (struct cut){place, m->cut}, want->name, e);
     if (err == ERR_NOTFOUND)
-        return checkpoint_corrupt(e, path, "it is missing");
+        return checkpoint_corrupt(e, f->in.path, "it is missing");
     if (err)
         return err;
     err = shard_file_check(f, m, want, e);
@@ -291,7 +274,7 @@ static enum err shard_file_reserve(struct shard_file *f, struct errmsg *e)
         f->plain = mem_floats(frames_per_block(h) ? frame_elems(h, 0) : 0);
     if (!f->zstd)
         f->zstd = ZSTD_createDCtx();
-    return f->stored && f->plain && f->zstd ? ERR_OK : err_memory_of(e, f->path);
+    return f->stored && f->plain && f->zstd ? ERR_OK : err_memory_of(e, f->in.path);
 }
 
 /* Reads frame `i`, at offset `at` of the file, into f->stored and checks its CRC. Errors: ERR_CORRUPT, ERR_IO. */
@@ -300,7 +283,7 @@ static enum err shard_file_fetch(struct shard_file *f, size_t i, uint64_t at, si
 {
     enum err err = shard_file_read_at(f, at, f->stored, bytes, e);
     if (!err && (uint32_t)crc32_z(0, f->stored, bytes) != crc)
-        err = checkpoint_corrupt(e, f->path, "the checksum of frame %zu differs", i);
+        err = checkpoint_corrupt(e, f->in.path, "the checksum of frame %zu differs", i);
     return err;
 }
 
@@ -309,14 +292,14 @@ static enum err shard_file_unpack(struct shard_file *f, size_t i, size_t stored,
                                   size_t bytes, struct errmsg *e)
 {
     if (ZSTD_getFrameContentSize(f->stored, stored) != bytes)
-        return checkpoint_corrupt(e, f->path, "frame %zu does not hold %zu bytes", i, bytes);
+        return checkpoint_corrupt(e, f->in.path, "frame %zu does not hold %zu bytes", i, bytes);
     size_t r = ZSTD_decompressDCtx(f->zstd, out, bytes, f->stored, stored);
     if (ZSTD_getErrorCode(r) == ZSTD_error_memory_allocation)
-        return err_memory_of(e, f->path);
+        return err_memory_of(e, f->in.path);
     if (ZSTD_isError(r))
-        return checkpoint_corrupt(e, f->path, "frame %zu: %s", i, ZSTD_getErrorName(r));
+        return checkpoint_corrupt(e, f->in.path, "frame %zu: %s", i, ZSTD_getErrorName(r));
     if (r != bytes)
-        return checkpoint_corrupt(e, f->path, "frame %zu does not hold %zu bytes", i, bytes);
+        return checkpoint_corrupt(e, f->in.path, "frame %zu does not hold %zu bytes", i, bytes);
     return ERR_OK;
 }
 
@@ -385,7 +368,7 @@ static enum err shard_file_reserve_rows(struct shard_file *f, struct errmsg *e)
     if (!f->rows_plain)
         f->rows_plain = mem_zalloc(largest, 1);
     if (!f->rows_plain)
-        return err_memory_of(e, f->path);
+        return err_memory_of(e, f->in.path);
     return shard_file_reserve(f, e);
 }
 
@@ -413,7 +396,7 @@ static enum err pass_groups(const struct shard_file *f, size_t frame, struct buc
             row_group_decode(f->rows_plain + from, bytes - from, table, (uint32_t)h->n_table, &g);
         if (!used || g.bucket < h->first_bucket || g.bucket >= h->end_bucket ||
             (from == 0 && g.bucket != h->frame_bucket[frame]) || !row_place_advance(at, &g))
-            return checkpoint_corrupt(e, f->path, "the rows of frame %zu are out of order",
+            return checkpoint_corrupt(e, f->in.path, "the rows of frame %zu are out of order",
                                       f->head->n_frame_bytes + frame);
         enum err err =
             g.bucket >= of.first && g.bucket < of.end ? row_sink_pass(sink, &g, e) : ERR_OK;

@@ -74,14 +74,14 @@ static enum err tables_check(const struct checkpoint_tables *t, const struct sha
         same = strcmp(h->table[i]->name, t->table[i].name) == 0 &&
                h->table[i]->dim == t->table[i].dim && h->table[i]->slots == t->table[i].slots;
     return same ? ERR_OK
-                : checkpoint_corrupt(e, f->path, "its tables differ from the expected ones");
+                : checkpoint_corrupt(e, f->in.path, "its tables differ from the expected ones");
 }
 
 /* Opens file `i` of the checkpoint; the first one defines the tables. */
-static enum err open_rows(struct shard_file *f, const char *dir, const struct manifest *m,
+static enum err open_rows(struct shard_file *f, const struct place *place, const struct manifest *m,
                           uint32_t i, struct checkpoint_tables *t, struct errmsg *e)
 {
-    enum err err = shard_file_open_checked(f, dir, m, &m->file[i], e);
+    enum err err = shard_file_open_checked(f, place, m, &m->file[i], e);
     if (err)
         return err;
     if (t->tables == 0)
@@ -92,15 +92,15 @@ static enum err open_rows(struct shard_file *f, const char *dir, const struct ma
     return err;
 }
 
-static enum err tables_add_file(const char *dir, const struct manifest *m, uint32_t i,
+static enum err tables_add_file(const struct place *place, const struct manifest *m, uint32_t i,
                                 struct checkpoint_tables *t, struct digests *d, struct errmsg *e)
 {
     struct shard_file f;
-    enum err err = open_rows(&f, dir, m, i, t, e);
+    enum err err = open_rows(&f, place, m, i, t, e);
     if (err)
         return err;
     if (i == 0 && !digests_init(d, t->tables))
-        err = err_memory_of(e, f.path);
+        err = err_memory_of(e, f.in.path);
     for (uint32_t j = 0; j < t->tables && !err; j++) {
         t->rows[j] += f.head->rows->table[j]->rows;
         digests_add(d, j, f.head->rows);
@@ -109,16 +109,16 @@ static enum err tables_add_file(const char *dir, const struct manifest *m, uint3
     return err;
 }
 
-enum err checkpoint_read_tables(const char *dir, const struct manifest *m,
+enum err checkpoint_read_tables(const struct place *place, const struct manifest *m,
                                 struct checkpoint_tables *t, struct errmsg *e)
 {
     struct checkpoint_tables made = {0};
     struct digests d = {.of = {NULL}};
     enum err err = ERR_OK;
     for (uint32_t i = 0; m->tables && i < m->files && !err; i++)
-        err = tables_add_file(dir, m, i, &made, &d, e);
+        err = tables_add_file(place, m, i, &made, &d, e);
     if (!err && digests_end(&d, &made))
-        err = err_memory_of(e, dir);
+        err = err_memory_of(e, place->where);
     digests_close(&d);
     if (!err)
         *t = made;
@@ -135,7 +135,7 @@ enum err row_sink_pass(const struct row_sink *s, const struct row_group *g, stru
 }
 
 /* t: the tables that the files must have; if empty, those of the first file. */
-static enum err read_rows_of_files(const char *dir, const struct manifest *m,
+static enum err read_rows_of_files(const struct place *place, const struct manifest *m,
                                    struct bucket_range of, const struct row_sink *sink,
                                    struct checkpoint_tables *t, struct errmsg *e)
 {
@@ -145,7 +145,7 @@ static enum err read_rows_of_files(const char *dir, const struct manifest *m,
         if (m->file[i].first_bucket >= of.end || m->file[i].end_bucket <= of.first)
             continue;
         struct shard_file f;
-        err = open_rows(&f, dir, m, i, t, e);
+        err = open_rows(&f, place, m, i, t, e);
         if (err)
             break;
         err = shard_file_read_rows(&f, of, &at, sink, e);
@@ -154,19 +154,19 @@ static enum err read_rows_of_files(const char *dir, const struct manifest *m,
     return err;
 }
 
-enum err checkpoint_read_rows(const char *dir, const struct manifest *m, struct bucket_range of,
-                              const struct row_sink *sink, struct errmsg *e)
+enum err checkpoint_read_rows(const struct place *place, const struct manifest *m,
+                              struct bucket_range of, const struct row_sink *sink, struct errmsg *e)
 {
     struct checkpoint_tables t = {0};
-    return read_rows_of_files(dir, m, of, sink, &t, e);
+    return read_rows_of_files(place, m, of, sink, &t, e);
 }
 
-enum err checkpoint_read_wanted(const char *dir, const struct manifest *m,
+enum err checkpoint_read_wanted(const struct place *place, const struct manifest *m,
                                 const struct checkpoint_rows_wanted *w, struct errmsg *e)
 {
     struct checkpoint_tables t = {.tables = w->tables};
     memcpy(t.table, w->table, w->tables * sizeof *w->table);
     if (!m->tables)
         return err_set(e, ERR_STATE, "checkpoint %" PRIu64 " has no tables", m->cut);
-    return read_rows_of_files(dir, m, w->buckets, &w->sink, &t, e);
+    return read_rows_of_files(place, m, w->buckets, &w->sink, &t, e);
 }

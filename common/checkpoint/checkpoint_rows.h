@@ -83,17 +83,18 @@ struct checkpoint_tables {
 };
 
 /* Reads the tables of a loaded checkpoint from the heads of its files. Errors: as checkpoint_load. */
-enum err checkpoint_read_tables(const char *dir, const struct manifest *m,
+enum err checkpoint_read_tables(const struct place *place, const struct manifest *m,
                                 struct checkpoint_tables *t, struct errmsg *e) MUST_CHECK;
 
 /* Passes the rows of these buckets to the sink, in ascending order of (bucket, table, mixed key), from all files
  * that contain them. Without tables there are none. Only frames with such rows are read. Checksums and order are
  * checked. Needs about 3 MiB of memory besides the heads. Errors: as checkpoint_read; the sink's. */
-enum err checkpoint_read_rows(const char *dir, const struct manifest *m, struct bucket_range of,
-                              const struct row_sink *sink, struct errmsg *e) MUST_CHECK;
+enum err checkpoint_read_rows(const struct place *place, const struct manifest *m,
+                              struct bucket_range of, const struct row_sink *sink,
+                              struct errmsg *e) MUST_CHECK;
 /* Same for the rows that a shard wants; the tables must be w->table. Errors: also ERR_STATE the checkpoint has no
  * tables; ERR_CORRUPT it has other tables. */
-enum err checkpoint_read_wanted(const char *dir, const struct manifest *m,
+enum err checkpoint_read_wanted(const struct place *place, const struct manifest *m,
                                 const struct checkpoint_rows_wanted *w,
                                 struct errmsg *e) MUST_CHECK;
 

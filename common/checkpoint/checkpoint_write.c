@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -15,13 +16,12 @@
 #include "common/base/mem.h"
 #include "common/checkpoint/checkpoint_file.h"
 #include "common/checkpoint/row_frame.h"
-#include "common/process/files.h"
 #include "proto/checkpoint.pb-c.h"
 
 /* ---- a file while it is written: bytes, and zstd frames with content checksums ---- */
 
 struct frame_file {
-    struct files_writer file;
+    struct place_writer file;
     void *zstd;
     uint8_t *packed; /* (packed_bytes): one compressed frame */
     size_t packed_bytes;
@@ -36,27 +36,27 @@ static enum err zstd_error(const char *path, size_t r, struct errmsg *e)
 
 /* Starts a file; `largest` is the largest frame before compression, in bytes. The caller must call
  * frame_file_close, also after an error. Errors: ERR_IO, ERR_NOMEM. */
-static enum err frame_file_open(struct frame_file *f, const char *path, size_t largest,
-                                struct errmsg *e)
+static enum err frame_file_open(struct frame_file *f, const struct place *place, const char *name,
+                                size_t largest, struct errmsg *e)
 {
-    *f = (struct frame_file){.file.fd = -1};
+    enum err err = place_begin(place, name, &f->file, e);
+    if (err)
+        return err;
     f->packed_bytes = ZSTD_compressBound(largest);
     f->zstd = ZSTD_createCCtx();
     f->packed = mem_resize(NULL, f->packed_bytes, 1);
     if (!f->zstd || !f->packed)
-        return err_memory_of(e, path);
+        return err_memory_of(e, f->file.path);
     size_t r = ZSTD_CCtx_setParameter(f->zstd, ZSTD_c_compressionLevel, 1);
     if (!ZSTD_isError(r))
         r = ZSTD_CCtx_setParameter(f->zstd, ZSTD_c_checksumFlag, 1);
-    if (ZSTD_isError(r))
-        return zstd_error(path, r, e);
-    return files_begin(&f->file, path, e);
+    return ZSTD_isError(r) ? zstd_error(f->file.path, r, e) : ERR_OK;
 }
 
 /* Removes the file if it was not committed. */
 static void frame_file_close(struct frame_file *f)
 {
-    files_abort(&f->file);
+    place_abort(&f->file);
     ZSTD_freeCCtx(f->zstd);
     mem_free(f->packed);
 }
@@ -70,7 +70,7 @@ static enum err frame_file_append(struct frame_file *f, const void *plain, size_
         return zstd_error(f->file.path, r, e);
     *stored = r;
     *crc = (uint32_t)crc32_z(0, f->packed, r);
-    return files_append(&f->file, f->packed, r, e);
+    return place_append(&f->file, f->packed, r, e);
 }
 
 /* ---- rows of tables: they fill a frame, which is compressed and appended when it is full. Meanwhile the digest of each
@@ -317,18 +317,21 @@ static void shard_writer_close(struct shard_writer *w)
 }
 
 /* The caller must call shard_writer_close, also after an error. */
-static enum err shard_writer_init(struct shard_writer *w, const char *path,
-                                  const struct checkpoint_shard *s, struct errmsg *e)
+static enum err shard_writer_init(struct shard_writer *w, const struct place *place,
+                                  const char *name, const struct checkpoint_shard *s,
+                                  struct errmsg *e)
 {
-    *w = (struct shard_writer){.out.file.fd = -1};
+    memset(w, 0, sizeof *w);
     uint64_t elems = s->elems < CHECKPOINT_FRAME_ELEMS ? s->elems : CHECKPOINT_FRAME_ELEMS;
+    enum err err =
+        frame_file_open(&w->out, place, name, s->rows ? ROW_FRAME_BYTES : elems * sizeof(float), e);
+    if (err)
+        return err;
     w->frames =
         (s->elems + CHECKPOINT_FRAME_ELEMS - 1) / CHECKPOINT_FRAME_ELEMS * (1 + (size_t)s->slots);
     w->frame_bytes = mem_zalloc(w->frames, sizeof *w->frame_bytes);
     w->frame_crc = mem_zalloc(w->frames, sizeof *w->frame_crc);
-    if (!w->frame_bytes || !w->frame_crc)
-        return err_memory_of(e, path);
-    return frame_file_open(&w->out, path, s->rows ? ROW_FRAME_BYTES : elems * sizeof(float), e);
+    return w->frame_bytes && w->frame_crc ? ERR_OK : err_memory_of(e, w->out.file.path);
 }
 
 static enum err write_frame(struct shard_writer *w, const float *v, size_t n, struct errmsg *e)
@@ -382,7 +385,7 @@ static enum err write_head(struct shard_writer *w, uint64_t cut, const struct ch
     checkpoint__shard_head__pack(&head, packed);
     *head_crc =
         checkpoint_tail_encode(packed + bytes, CHECKPOINT_SHARD_KIND, format_of(s), packed, bytes);
-    enum err err = files_append(&w->out.file, packed, bytes + CHECKPOINT_TAIL_BYTES, e);
+    enum err err = place_append(&w->out.file, packed, bytes + CHECKPOINT_TAIL_BYTES, e);
     mem_free(packed);
     return err;
 }
@@ -393,7 +396,7 @@ static enum err shard_writer_run(struct shard_writer *w, uint64_t cut,
 {
     uint8_t magic[CHECKPOINT_MAGIC_BYTES];
     checkpoint_magic_encode(magic, CHECKPOINT_SHARD_KIND, format_of(s));
-    enum err err = files_append(&w->out.file, magic, sizeof magic, e);
+    enum err err = place_append(&w->out.file, magic, sizeof magic, e);
     if (!err)
         err = write_block(w, s->w, s->elems, e);
     for (uint32_t i = 0; i < s->slots && !err; i++)
@@ -405,15 +408,7 @@ static enum err shard_writer_run(struct shard_writer *w, uint64_t cut,
     return err;
 }
 
-/* Creates DIR/cut-N; it survives a power cut. */
-static enum err make_cut_folder(const char *dir, uint64_t cut, struct errmsg *e)
-{
-    char folder[FILES_PATH_MAX];
-    enum err err = checkpoint_path(folder, dir, cut, NULL, e);
-    return err ? err : files_mkdirs(folder, e);
-}
-
-enum err checkpoint_write_shard(const char *dir, uint64_t cut, const struct checkpoint_shard *s,
+enum err checkpoint_write_shard(struct cut c, const struct checkpoint_shard *s,
                                 struct checkpoint_file *f, struct errmsg *e)
 {
     assert(s->slots <= OPTIMIZER_SLOTS_MAX && s->elems <= CHECKPOINT_ELEMS_MAX);
@@ -424,21 +419,16 @@ enum err checkpoint_write_shard(const char *dir, uint64_t cut, const struct chec
         made.clock = s->rows->clock;
     }
     (void)snprintf(made.name, sizeof made.name, "shard-%" PRIu32 ".gw", s->shard);
-    char path[FILES_PATH_MAX];
-    enum err err = make_cut_folder(dir, cut, e);
-    if (!err)
-        err = checkpoint_path(path, dir, cut, made.name, e);
-    if (err)
-        return err;
-
+    char name[PLACE_NAME_MAX];
+    cut_object(name, c.id, made.name);
     struct shard_writer w;
-    err = shard_writer_init(&w, path, s, e);
+    enum err err = shard_writer_init(&w, c.at, name, s, e);
     if (!err)
-        err = shard_writer_run(&w, cut, s, &made.head_crc, e);
+        err = shard_writer_run(&w, c.id, s, &made.head_crc, e);
     if (!err) {
         made.bytes = w.out.file.bytes;
         made.rows = s->rows ? rows_writer_rows(&w.rows) : 0;
-        err = files_commit(&w.out.file, e);
+        err = place_commit(&w.out.file, e);
     }
     shard_writer_close(&w);
     if (!err)

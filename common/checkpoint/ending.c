@@ -42,19 +42,19 @@ enum ending ending_of(const struct manifest *m, const struct job *job)
 }
 
 /* The caller owns *m. */
-static enum err read_newest(const char *checkpoints, struct manifest *m)
+static enum err read_newest(const struct place *checkpoints, struct manifest *m)
 {
     struct errmsg e;
     uint64_t *cuts = NULL;
     size_t n = 0;
     enum err err = checkpoint_list(checkpoints, &cuts, &n, &e);
     if (!err)
-        err = n ? checkpoint_load(checkpoints, cuts[0], m, &e) : ERR_NOTFOUND;
+        err = n ? checkpoint_load((struct cut){checkpoints, cuts[0]}, m, &e) : ERR_NOTFOUND;
     mem_free(cuts);
     return err;
 }
 
-bool ending_seen(const char *checkpoints, const struct job *job, uint64_t generation)
+bool ending_seen(const struct place *checkpoints, const struct job *job, uint64_t generation)
 {
     struct manifest m = {0};
     if (read_newest(checkpoints, &m))
@@ -65,7 +65,7 @@ bool ending_seen(const char *checkpoints, const struct job *job, uint64_t genera
     return ending && ours;
 }
 
-enum ending ending_find(const char *checkpoints, const struct job *job, struct manifest *m)
+enum ending ending_find(const struct place *checkpoints, const struct job *job, struct manifest *m)
 {
     struct manifest found = {0};
     if (read_newest(checkpoints, &found))

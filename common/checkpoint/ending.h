@@ -32,16 +32,16 @@ bool ending_is_of_another_run(const struct manifest *m, const struct job *job);
 /* Judges a manifest, of this or another job. */
 enum ending ending_of(const struct manifest *m, const struct job *job);
 
-/* Judges the newest cut under DIR/checkpoints. If the job is done, it logs this and sets *m to the cut's manifest,
+/* Judges the newest cut of the place. If the job is done, it logs this and sets *m to the cut's manifest,
  * which the caller then owns; otherwise *m is unchanged. Returns ENDING_NONE also if the directory cannot be read or is
  * on storage that this process does not see, or if a file of that cut is damaged or missing: the chief will roll back
  * to an older one. Thread: start-up's; reads one manifest and the heads of its files. */
-enum ending ending_find(const char *checkpoints, const struct job *job, struct manifest *m);
+enum ending ending_find(const struct place *checkpoints, const struct job *job, struct manifest *m);
 
 /* Same for a process that has lost the chief, without a log line. `generation` is the last one in which the
  * process trained (0: none). Returns true if the newest cut says that the job is done and is not from an earlier
  * generation: a reopened job has such an old final cut. A process that has not trained accepts only ENDING_DONE.
  * Reads one manifest and the heads of its files. */
-bool ending_seen(const char *checkpoints, const struct job *job, uint64_t generation);
+bool ending_seen(const struct place *checkpoints, const struct job *job, uint64_t generation);
 
 #endif

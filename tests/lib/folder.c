@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/checkpoint/checkpoint_file.h"
 #include "common/process/files.h"
 
 int folder_make(char *folder)
@@ -34,4 +35,24 @@ int folder_teardown(void **state)
 {
     (void)state;
     return folder_remove(folder_dir);
+}
+
+const struct place *folder_place(const char *folder)
+{
+    static struct place places[FOLDER_PLACES];
+    static size_t next;
+    for (size_t i = 0; i < FOLDER_PLACES; i++)
+        if (strcmp(places[i].where, folder) == 0)
+            return &places[i];
+    struct place *p = &places[next++ % FOLDER_PLACES];
+    place_folder(p, NULL, folder);
+    return p;
+}
+
+enum err folder_cut_path(char path[FILES_PATH_MAX], const char *folder, uint64_t cut,
+                         const char *file)
+{
+    char name[PLACE_NAME_MAX];
+    cut_object(name, cut, file ? file : "");
+    return place_path(folder_place(folder), name, path, NULL);
 }

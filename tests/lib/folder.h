@@ -2,6 +2,10 @@
 #ifndef GRADWIRE_TESTS_LIB_FOLDER_H
 #define GRADWIRE_TESTS_LIB_FOLDER_H
 
+#include <stdint.h>
+
+#include "common/place/place.h"
+
 enum { FOLDER_BYTES = 64 };
 
 /* Its path into folder: FOLDER_BYTES. 0, or -1: there is none. */
@@ -14,5 +18,13 @@ int folder_remove(const char *folder);
 extern char folder_dir[FOLDER_BYTES];
 int folder_setup(void **state);
 int folder_teardown(void **state);
+
+/* The folder as a place, for the calls that take one. It is valid until as many others as FOLDER_PLACES were asked for. */
+enum { FOLDER_PLACES = 8 };
+const struct place *folder_place(const char *folder);
+
+/* Where a file of a cut in this folder is; file NULL: the cut's folder. Gives ERR_OK. */
+enum err folder_cut_path(char path[FILES_PATH_MAX], const char *folder, uint64_t cut,
+                         const char *file);
 
 #endif

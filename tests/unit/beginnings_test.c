@@ -85,12 +85,13 @@ static void read_back(const struct manifest *m, enum err want, struct manifest *
     assert_int_equal(folder_make(folder), 0);
     (void)snprintf(cut, sizeof cut, "%s/cut-0000000001", folder);
     assert_int_equal(mkdir(cut, 0700), 0);
-    assert_int_equal(checkpoint_publish(folder, m, &e),
+    assert_int_equal(checkpoint_publish(folder_place(folder), m, &e),
                      want); /* the writer has the reader's checks */
     if (want)
         assert_non_null(strstr(e.text, "its list of earlier runs is invalid"));
     else
-        assert_int_equal(checkpoint_load_manifest(folder, 1, out, &e), ERR_OK);
+        assert_int_equal(checkpoint_load_manifest((struct cut){folder_place(folder), 1}, out, &e),
+                         ERR_OK);
     assert_int_equal(folder_remove(folder), 0);
 }
 

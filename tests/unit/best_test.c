@@ -43,7 +43,7 @@ static struct best opened_for(const struct contents *data)
 {
     struct best b;
     struct errmsg e = {""};
-    assert_int_equal(best_init(&b, &job, &layout, folder, folder, data, &e), ERR_OK);
+    assert_int_equal(best_init(&b, &job, &layout, folder, folder_place(folder), data, &e), ERR_OK);
     return b;
 }
 
@@ -78,7 +78,8 @@ static void the_best_of_other_evaluation_data_is_refused(void **state)
     b = opened_for(&monday);
     assert_true(b.has && b.epoch == 2);
     best_close(&b);
-    assert_int_equal(best_init(&b, &job, &layout, folder, folder, &other, &e), ERR_INPUT);
+    assert_int_equal(best_init(&b, &job, &layout, folder, folder_place(folder), &other, &e),
+                     ERR_INPUT);
     assert_non_null(strstr(e.text, "/best: the best epoch was found on other evaluation data "
                                    "(fingerprint 12340000 there, ab000000 here)"));
     best_close(&b);
@@ -351,7 +352,7 @@ static void a_file_that_cannot_be_read_now_is_an_error_and_not_lost(void **state
         for (;; n++) {
             struct errmsg e = {""};
             files_fail_read_at(n, of[i].error);
-            enum err err = best_init(&b, &job, &layout, folder, folder, NULL, &e);
+            enum err err = best_init(&b, &job, &layout, folder, folder_place(folder), NULL, &e);
             if (!files_fail_read_fired())
                 break;
             assert_int_equal(err, of[i].err);
@@ -367,7 +368,7 @@ static void a_file_that_cannot_be_read_now_is_an_error_and_not_lost(void **state
     (void)snprintf(path, sizeof path, "%s", b.path);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink("weights.safetensors", path), 0); /* to itself: is it there? */
-    assert_int_equal(best_init(&b, &job, &layout, folder, folder, NULL, &e), ERR_IO);
+    assert_int_equal(best_init(&b, &job, &layout, folder, folder_place(folder), NULL, &e), ERR_IO);
     assert_non_null(strstr(e.text, "/best/weights.safetensors"));
     assert_int_equal(unlink(path), 0);
 }
@@ -416,8 +417,9 @@ static void publish(const float *w, double seconds)
                          .files = 1,
                          .file = &file,
                          .seconds = seconds};
-    assert_int_equal(checkpoint_write_shard(folder, 3, &shard, &file, &e), ERR_OK);
-    assert_int_equal(checkpoint_publish(folder, &m, &e), ERR_OK);
+    assert_int_equal(
+        checkpoint_write_shard((struct cut){folder_place(folder), 3}, &shard, &file, &e), ERR_OK);
+    assert_int_equal(checkpoint_publish(folder_place(folder), &m, &e), ERR_OK);
 }
 
 /* A job that went back uses the number again. */
@@ -433,20 +435,24 @@ static void rows_of_another_cut_with_the_same_number_are_not_the_bests(void **st
     int hold;
     with_rows.rows = (struct row_layout *)&rows;
     publish(w, 1);
-    assert_int_equal(best_init(&b, &job, &with_rows, folder, folder, NULL, &e), ERR_OK);
+    assert_int_equal(best_init(&b, &job, &with_rows, folder, folder_place(folder), NULL, &e),
+                     ERR_OK);
     assert_int_equal(best_begin(&b, "a", &e), ERR_OK);
-    assert_int_equal(checkpoint_hold(folder, 3, &hold, &e), ERR_OK);
+    assert_int_equal(checkpoint_hold((struct cut){folder_place(folder), 3}, &hold, &e), ERR_OK);
     assert_int_equal(best_keep_cut(&b, 1, &eval, 3, hold, &e), ERR_OK);
-    assert_int_equal(best_init(&again, &job, &with_rows, folder, folder, NULL, &e), ERR_OK);
+    assert_int_equal(best_init(&again, &job, &with_rows, folder, folder_place(folder), NULL, &e),
+                     ERR_OK);
     assert_true(again.has && again.cut == 3 && again.cut_manifest == b.cut_manifest);
     best_close(&again);
     publish(w, 2);
-    assert_int_equal(best_init(&again, &job, &with_rows, folder, folder, NULL, &e), ERR_OK);
+    assert_int_equal(best_init(&again, &job, &with_rows, folder, folder_place(folder), NULL, &e),
+                     ERR_OK);
     assert_true(!again.has && again.lost);
     assert_int_equal(best_begin(&again, "a", &e), ERR_OK);
     assert_true(again.lost);
     /* the file of another run: a power failure brought it back, but not its checkpoint */
-    assert_int_equal(best_init(&again, &job, &with_rows, folder, folder, NULL, &e), ERR_OK);
+    assert_int_equal(best_init(&again, &job, &with_rows, folder, folder_place(folder), NULL, &e),
+                     ERR_OK);
     assert_int_equal(best_begin(&again, "b", &e), ERR_OK);
     assert_true(!again.has && !again.lost);
     best_close(&b);

@@ -133,7 +133,8 @@ static enum err write_shard(const struct rows *r, uint32_t shard, uint32_t shard
                                  .elems = SHARD_ELEMS,
                                  .w = w,
                                  .rows = &c.head};
-    err = err ? err_set(e, err, "out of memory") : checkpoint_write_shard(dir, 1, &s, file, e);
+    err = err ? err_set(e, err, "out of memory")
+              : checkpoint_write_shard((struct cut){folder_place(dir), 1}, &s, file, e);
     row_copy_close(&c);
     return err;
 }
@@ -155,7 +156,7 @@ static enum err write_cut(const struct rows *r, uint32_t shards, struct errmsg *
     for (uint32_t i = 0; i < shards && !err; i++)
         err = write_shard(r, i, shards, &file[i], e);
     struct manifest m = manifest_of(file, shards);
-    return err ? err : checkpoint_publish(dir, &m, e);
+    return err ? err : checkpoint_publish(folder_place(dir), &m, e);
 }
 
 /* ---- reading back ---- */
@@ -199,7 +200,8 @@ static enum err read_range(const struct rows *want, const struct manifest *m,
                            struct bucket_range of, struct errmsg *e)
 {
     struct reader r = {want, of, row_at(want, of.first), SIZE_MAX};
-    enum err err = checkpoint_read_rows(dir, m, of, &(struct row_sink){.rows = take, .ctx = &r}, e);
+    enum err err = checkpoint_read_rows(folder_place(dir), m, of,
+                                        &(struct row_sink){.rows = take, .ctx = &r}, e);
     if (!err)
         assert_int_equal(r.at, row_at(want, of.end));
     return err;
@@ -209,10 +211,10 @@ static enum err read_range(const struct rows *want, const struct manifest *m,
 static enum err load_and_compare(const struct rows *want, uint32_t ranges, struct errmsg *e)
 {
     struct manifest m;
-    enum err err = checkpoint_load(dir, 1, &m, e);
+    enum err err = checkpoint_load((struct cut){folder_place(dir), 1}, &m, e);
     if (err)
         return err;
-    err = checkpoint_verify(dir, &m, e);
+    err = checkpoint_verify(folder_place(dir), &m, e);
     for (uint32_t i = 0; i < ranges && !err; i++)
         err = read_range(want, &m, bucket_shard(i, ranges), e);
     manifest_close(&m);
@@ -223,8 +225,8 @@ static struct checkpoint_tables tables_of_the_cut(void)
 {
     struct manifest m;
     struct checkpoint_tables t;
-    assert_ok(checkpoint_load(dir, 1, &m, &e));
-    assert_ok(checkpoint_read_tables(dir, &m, &t, &e));
+    assert_ok(checkpoint_load((struct cut){folder_place(dir), 1}, &m, &e));
+    assert_ok(checkpoint_read_tables(folder_place(dir), &m, &t, &e));
     manifest_close(&m);
     return t;
 }
@@ -232,7 +234,7 @@ static struct checkpoint_tables tables_of_the_cut(void)
 static char *path_of(const char *name)
 {
     static char path[FILES_PATH_MAX];
-    assert_int_equal(checkpoint_path(path, dir, 1, name, NULL), ERR_OK);
+    assert_int_equal(folder_cut_path(path, dir, 1, name), ERR_OK);
     return path;
 }
 
@@ -272,7 +274,7 @@ static void rows_of_one_bucket_that_fill_several_frames_come_back(void **state)
     assert_ok(write_cut(&r, 2, &e));
     assert_ok(load_and_compare(&r, 3, &e));
     struct shard_file f;
-    assert_ok(shard_file_open(&f, path_of("shard-0.gw"), &e));
+    assert_ok(shard_file_open(&f, (struct cut){folder_place(dir), 1}, "shard-0.gw", &e));
     assert_true(f.head->rows->n_frame_bytes >= 4);
     for (size_t i = 0; i < f.head->rows->n_frame_bytes; i++)
         assert_true(f.head->rows->frame_plain[i] <= 1 << 20);
@@ -304,9 +306,9 @@ static void frames_without_a_wanted_bucket_are_not_read(void **state)
     assert_ok(write_cut(&r, 1, &e));
     struct manifest m;
     struct errmsg text = {""};
-    assert_ok(checkpoint_load(dir, 1, &m, &e));
+    assert_ok(checkpoint_load((struct cut){folder_place(dir), 1}, &m, &e));
     struct shard_file f;
-    assert_ok(shard_file_open(&f, path_of("shard-0.gw"), &e));
+    assert_ok(shard_file_open(&f, (struct cut){folder_place(dir), 1}, "shard-0.gw", &e));
     const Checkpoint__Rows *h = f.head->rows;
     size_t last = h->n_frame_bytes - 1, bytes, at = CHECKPOINT_MAGIC_BYTES + f.head->frame_bytes[0];
     assert_true(last >= 3);
@@ -393,8 +395,8 @@ static void a_cut_without_tables_stays_of_the_first_format(void **state)
     struct checkpoint_file file;
     struct manifest m = {.cut = 1, .generation = 7, .total_elems = 16, .files = 1, .file = &file};
     struct checkpoint_tables t;
-    assert_ok(checkpoint_write_shard(dir, 1, &s, &file, &e));
-    assert_ok(checkpoint_publish(dir, &m, &e));
+    assert_ok(checkpoint_write_shard((struct cut){folder_place(dir), 1}, &s, &file, &e));
+    assert_ok(checkpoint_publish(folder_place(dir), &m, &e));
     const char *const names[] = {"shard-0.gw", CHECKPOINT_MANIFEST};
     for (int i = 0; i < 2; i++) {
         size_t bytes;
@@ -403,9 +405,9 @@ static void a_cut_without_tables_stays_of_the_first_format(void **state)
         assert_int_equal(data[bytes - 1], '1');
         mem_free(data);
     }
-    assert_ok(checkpoint_load(dir, 1, &m, &e));
+    assert_ok(checkpoint_load((struct cut){folder_place(dir), 1}, &m, &e));
     assert_int_equal(m.format, 1);
-    assert_ok(checkpoint_read_tables(dir, &m, &t, &e));
+    assert_ok(checkpoint_read_tables(folder_place(dir), &m, &t, &e));
     assert_int_equal(t.tables, 0);
     struct rows none = {0, NULL};
     assert_ok(read_range(&none, &m, (struct bucket_range){0, ROW_BUCKETS}, &e));
@@ -536,9 +538,9 @@ static void no_memory_while_rows_are_read_is_said_as_such(void **state)
         struct checkpoint_tables t;
         struct manifest m = {0};
         mem_fail_at(n);
-        enum err err = checkpoint_load(dir, 1, &m, &text);
+        enum err err = checkpoint_load((struct cut){folder_place(dir), 1}, &m, &text);
         if (!err)
-            err = checkpoint_read_tables(dir, &m, &t, &text);
+            err = checkpoint_read_tables(folder_place(dir), &m, &t, &text);
         if (!err)
             err = read_range(&r, &m, (struct bucket_range){0, ROW_BUCKETS}, &text);
         more = mem_fail_fired();
@@ -580,21 +582,23 @@ static void an_error_of_the_source_ends_the_file_and_of_the_sink_the_reading(voi
     struct checkpoint_rows rows = c.head;
     struct checkpoint_shard s = {.generation = 7, .rows = &rows};
     rows.next = one_more;
-    assert_int_equal(checkpoint_write_shard(dir, 1, &s, &file, &text), ERR_STATE);
+    assert_int_equal(checkpoint_write_shard((struct cut){folder_place(dir), 1}, &s, &file, &text),
+                     ERR_STATE);
     assert_string_equal(text.text, "the cut is given up");
     assert_int_equal(access(path_of("shard-0.gw"), F_OK), -1);
     rows.next = no_rows;
     rows.ctx = &calls;
-    assert_int_equal(checkpoint_write_shard(dir, 1, &s, &file, &text), ERR_STATE);
+    assert_int_equal(checkpoint_write_shard((struct cut){folder_place(dir), 1}, &s, &file, &text),
+                     ERR_STATE);
     row_copy_close(&c);
 
     assert_ok(write_cut(&r, 1, &e));
     struct manifest m;
-    assert_ok(checkpoint_load(dir, 1, &m, &e));
+    assert_ok(checkpoint_load((struct cut){folder_place(dir), 1}, &m, &e));
     struct reader reader = {&r, all, 0, 20};
-    assert_int_equal(
-        checkpoint_read_rows(dir, &m, all, &(struct row_sink){.rows = take, .ctx = &reader}, &text),
-        ERR_STATE);
+    assert_int_equal(checkpoint_read_rows(folder_place(dir), &m, all,
+                                          &(struct row_sink){.rows = take, .ctx = &reader}, &text),
+                     ERR_STATE);
     assert_string_equal(text.text, "enough");
     assert_true(reader.at >= 20 && reader.at < r.n);
     manifest_close(&m);
@@ -616,7 +620,7 @@ static enum err write_as_they_stand(const struct rows *r, struct bucket_range of
         assert_int_equal(row_copy_add(&c, &g), ERR_OK);
     }
     struct checkpoint_shard s = {.generation = 7, .rows = &c.head};
-    enum err err = checkpoint_write_shard(dir, 1, &s, &file, e);
+    enum err err = checkpoint_write_shard((struct cut){folder_place(dir), 1}, &s, &file, e);
     row_copy_close(&c);
     return err;
 }
@@ -668,19 +672,19 @@ static void a_manifest_whose_files_do_not_cover_the_buckets_is_not_published(voi
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         uint32_t before = *changes[i].what;
         *changes[i].what = changes[i].value;
-        assert_int_equal(checkpoint_publish(dir, &m, &text), ERR_STATE);
+        assert_int_equal(checkpoint_publish(folder_place(dir), &m, &text), ERR_STATE);
         assert_non_null(strstr(text.text, "bucket"));
         *changes[i].what = before;
     }
     file[1].clock++;
-    assert_int_equal(checkpoint_publish(dir, &m, &text), ERR_STATE);
+    assert_int_equal(checkpoint_publish(folder_place(dir), &m, &text), ERR_STATE);
     assert_non_null(
         strstr(text.text, "the table clock of shard-1.gw is 78, that of shard-0.gw is 77"));
     file[1].clock--;
     m.tables = false; /* and then there are none */
-    assert_int_equal(checkpoint_publish(dir, &m, &text), ERR_STATE);
+    assert_int_equal(checkpoint_publish(folder_place(dir), &m, &text), ERR_STATE);
     m.tables = true;
-    assert_ok(checkpoint_publish(dir, &m, &e));
+    assert_ok(checkpoint_publish(folder_place(dir), &m, &e));
     free(r.row);
 }
 
@@ -706,7 +710,7 @@ static void assert_head_refused(void (*change)(Checkpoint__Rows *h), const char 
     file->bytes = at + made_bytes + CHECKPOINT_TAIL_BYTES;
     spill(path_of("shard-0.gw"), made, file->bytes);
     struct manifest m = manifest_of(file, 1);
-    assert_ok(checkpoint_publish(dir, &m, &e));
+    assert_ok(checkpoint_publish(folder_place(dir), &m, &e));
     assert_refused(&r, ERR_CORRUPT, why);
     checkpoint__shard_head__free_unpacked(h, NULL);
     free(made);
@@ -857,8 +861,8 @@ static void assert_tables_refused(void (*change)(Checkpoint__Rows *h), const cha
         checkpoint_tail_encode(head + head_bytes, CHECKPOINT_SHARD_KIND, 2, head, head_bytes);
     spill(path_of("shard-1.gw"), data, bytes);
     struct manifest m = manifest_of(file, 2);
-    assert_ok(checkpoint_publish(dir, &m, &e));
-    assert_int_equal(checkpoint_read_tables(dir, &m, &t, &text), ERR_CORRUPT);
+    assert_ok(checkpoint_publish(folder_place(dir), &m, &e));
+    assert_int_equal(checkpoint_read_tables(folder_place(dir), &m, &t, &text), ERR_CORRUPT);
     assert_non_null(strstr(text.text, why));
     assert_refused(&r, ERR_CORRUPT, why);
     checkpoint__shard_head__free_unpacked(h, NULL);

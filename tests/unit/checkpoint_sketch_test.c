@@ -59,7 +59,7 @@ static enum err write_copy(struct row_copy *c, uint32_t shard, struct checkpoint
                            struct errmsg *e)
 {
     const struct checkpoint_shard s = {.generation = 7, .shard = shard, .rows = &c->head};
-    enum err err = checkpoint_write_shard(dir, 1, &s, file, e);
+    enum err err = checkpoint_write_shard((struct cut){folder_place(dir), 1}, &s, file, e);
     row_copy_close(c);
     return err;
 }
@@ -85,8 +85,9 @@ static void write_cut(uint32_t shards, struct manifest *m)
     }
     const struct manifest made = {
         .cut = 1, .generation = 7, .tables = true, .files = shards, .file = file};
-    if (checkpoint_publish(dir, &made, &e) || checkpoint_load(dir, 1, m, &e) ||
-        checkpoint_verify(dir, m, &e))
+    if (checkpoint_publish(folder_place(dir), &made, &e) ||
+        checkpoint_load((struct cut){folder_place(dir), 1}, m, &e) ||
+        checkpoint_verify(folder_place(dir), m, &e))
         fail_msg("%s", e.text);
 }
 
@@ -128,8 +129,10 @@ static void sketches_of_any_number_of_shards_load_into_any_other(void **state)
                 struct bucket_range of = bucket_shard(i, others);
                 const struct row_sink sink = {take, &with, take_sketch},
                                       rows = {take, &without, NULL};
-                assert_int_equal(checkpoint_read_rows(dir, &m, of, &sink, &e), ERR_OK);
-                assert_int_equal(checkpoint_read_rows(dir, &m, of, &rows, &e), ERR_OK);
+                assert_int_equal(checkpoint_read_rows(folder_place(dir), &m, of, &sink, &e),
+                                 ERR_OK);
+                assert_int_equal(checkpoint_read_rows(folder_place(dir), &m, of, &rows, &e),
+                                 ERR_OK);
             }
             assert_int_equal(with.sketches, (ROW_BUCKETS - 1) / EACH + 1);
             assert_int_equal(with.rows, 2 * with.sketches);

@@ -75,7 +75,7 @@ static enum err write_shards(const struct blocks *b, uint64_t cut, uint64_t gene
             .w = b->block[0] + first,
             .slot = {b->block[1] + first, b->block[2] + first},
         };
-        err = checkpoint_write_shard(dir, cut, &s, &file[i], e);
+        err = checkpoint_write_shard((struct cut){folder_place(dir), cut}, &s, &file[i], e);
     }
     return err;
 }
@@ -124,7 +124,7 @@ static enum err write_cut(const struct blocks *b, uint64_t cut, uint32_t shards,
     struct checkpoint_file file[16];
     enum err err = write_shards(b, cut, 7, shards, file, e);
     struct manifest m = manifest_of(b, cut, shards, file);
-    return err ? err : checkpoint_publish(dir, &m, e);
+    return err ? err : checkpoint_publish(folder_place(dir), &m, e);
 }
 
 /* The call fills `e`. */
@@ -141,7 +141,7 @@ static enum err load_and_compare(const struct blocks *b, uint64_t cut, uint32_t 
                                  struct errmsg *e)
 {
     struct manifest m;
-    enum err err = checkpoint_load(dir, cut, &m, e);
+    enum err err = checkpoint_load((struct cut){folder_place(dir), cut}, &m, e);
     if (err)
         return err;
     struct blocks r = {.elems = b->elems};
@@ -150,7 +150,8 @@ static enum err load_and_compare(const struct blocks *b, uint64_t cut, uint32_t 
     for (uint32_t i = 0; i < ranges && !err; i++) {
         uint64_t first = b->elems * i / ranges, end = b->elems * (i + 1) / ranges;
         float *slot[OPTIMIZER_SLOTS_MAX] = {r.block[1] + first, r.block[2] + first};
-        err = checkpoint_read(dir, &m, first, end - first, r.block[0] + first, slot, e);
+        err =
+            checkpoint_read(folder_place(dir), &m, first, end - first, r.block[0] + first, slot, e);
     }
     for (int i = 0; i < 1 + SLOTS && !err; i++)
         assert_memory_equal(r.block[i], b->block[i], b->elems * sizeof(float));
@@ -162,7 +163,7 @@ static enum err load_and_compare(const struct blocks *b, uint64_t cut, uint32_t 
 static const char *path_of(uint64_t cut, const char *name)
 {
     static char path[FILES_PATH_MAX];
-    assert_int_equal(checkpoint_path(path, dir, cut, name, NULL), ERR_OK);
+    assert_int_equal(folder_cut_path(path, dir, cut, name), ERR_OK);
     return path;
 }
 
@@ -200,7 +201,7 @@ static void a_shard_of_several_frames_is_read_from_any_element_to_any(void **sta
     struct blocks b = blocks_new(n, 2);
     assert_ok(write_cut(&b, 1, 1, &e));
     struct manifest m;
-    assert_ok(checkpoint_load(dir, 1, &m, &e));
+    assert_ok(checkpoint_load((struct cut){folder_place(dir), 1}, &m, &e));
     float *got = malloc((n + 1) * sizeof *got);
     uint64_t at[] = {0, 1, f - 1, f, f + 1, 2 * f - 1, 2 * f, n - 1, n};
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
@@ -208,14 +209,14 @@ static void a_shard_of_several_frames_is_read_from_any_element_to_any(void **sta
             uint64_t first = at[i], count = at[j] - at[i];
             float *slot[OPTIMIZER_SLOTS_MAX] = {NULL, got};
             got[count] = 77;
-            assert_ok(checkpoint_read(dir, &m, first, count, got, NULL, &e));
+            assert_ok(checkpoint_read(folder_place(dir), &m, first, count, got, NULL, &e));
             assert_memory_equal(got, b.block[0] + first, count * sizeof *got);
-            assert_ok(checkpoint_read(dir, &m, first, count, NULL, slot, &e));
+            assert_ok(checkpoint_read(folder_place(dir), &m, first, count, NULL, slot, &e));
             assert_memory_equal(got, b.block[2] + first, count * sizeof *got);
             assert_true(got[count] == 77); /* nothing behind the range is touched */
         }
     }
-    assert_ok(checkpoint_verify(dir, &m, &e));
+    assert_ok(checkpoint_verify(folder_place(dir), &m, &e));
     free(got);
     manifest_close(&m);
     blocks_free(&b);
@@ -241,8 +242,8 @@ static void a_manifest_comes_back_as_it_was(void **state)
     struct checkpoint_file file[2];
     assert_ok(write_shards(&b, 9, 7, 2, file, &e));
     struct manifest m = manifest_of(&b, 9, 2, file), r;
-    assert_ok(checkpoint_publish(dir, &m, &e));
-    assert_ok(checkpoint_load(dir, 9, &r, &e));
+    assert_ok(checkpoint_publish(folder_place(dir), &m, &e));
+    assert_ok(checkpoint_load((struct cut){folder_place(dir), 9}, &r, &e));
     assert_int_equal(r.cut, m.cut);
     assert_int_equal(r.generation, m.generation);
     assert_string_equal(r.uuid, m.uuid);
@@ -285,8 +286,8 @@ static void an_empty_manifest_comes_back_as_it_was(void **state)
     (void)state;
     struct manifest m = {.cut = 1}, r;
     assert_int_equal(mkdir(path_of(1, NULL), 0777), 0);
-    assert_ok(checkpoint_publish(dir, &m, &e));
-    assert_ok(checkpoint_load(dir, 1, &r, &e));
+    assert_ok(checkpoint_publish(folder_place(dir), &m, &e));
+    assert_ok(checkpoint_load((struct cut){folder_place(dir), 1}, &r, &e));
     assert_false(r.eval.valid);
     assert_false(r.final);
     assert_int_equal(r.files, 0);
@@ -304,15 +305,15 @@ static void a_look_finds_what_a_cut_lacks_before_it_is_published(void **state)
     assert_ok(write_shards(&b, 9, 7, 2, file, &e));
     struct manifest m = manifest_of(&b, 9, 2, file);
     uint32_t bad = 0;
-    assert_ok(checkpoint_check_files(dir, &m, &bad, &e));
+    assert_ok(checkpoint_check_files(folder_place(dir), &m, &bad, &e));
     file[1].bytes++;
-    assert_int_equal(checkpoint_check_files(dir, &m, &bad, &text), ERR_CORRUPT);
+    assert_int_equal(checkpoint_check_files(folder_place(dir), &m, &bad, &text), ERR_CORRUPT);
     assert_int_equal(bad, 1);
     assert_non_null(strstr(text.text, "its size is"));
     file[1].bytes--;
-    assert_ok(checkpoint_path(path, dir, 9, file[1].name, &e));
+    assert_ok(folder_cut_path(path, dir, 9, file[1].name));
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(checkpoint_check_files(dir, &m, &bad, &text), ERR_CORRUPT);
+    assert_int_equal(checkpoint_check_files(folder_place(dir), &m, &bad, &text), ERR_CORRUPT);
     assert_non_null(strstr(text.text, "shard-1.gw: corrupt: it is missing"));
     blocks_free(&b);
 }
@@ -330,17 +331,18 @@ static void a_manifest_that_cannot_be_looked_up_is_passed_over_with_its_name(voi
     for (uint64_t cut = 8; cut < 10; cut++) {
         assert_ok(write_shards(&b, cut, 7, 1, file, &e));
         struct manifest m = manifest_of(&b, cut, 1, file);
-        assert_ok(checkpoint_publish(dir, &m, &e));
+        assert_ok(checkpoint_publish(folder_place(dir), &m, &e));
     }
-    assert_ok(checkpoint_path(path, dir, 9, CHECKPOINT_MANIFEST, &e));
+    assert_ok(folder_cut_path(path, dir, 9, CHECKPOINT_MANIFEST));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink(CHECKPOINT_MANIFEST, path), 0); /* to itself */
-    assert_ok(checkpoint_list(dir, &cuts, &n, &e));
+    assert_ok(checkpoint_list(folder_place(dir), &cuts, &n, &e));
     assert_int_equal(n, 2);
     struct manifest found;
-    assert_int_equal(checkpoint_load_whole(dir, cuts[0], &found, &text), ERR_IO);
+    assert_int_equal(checkpoint_load_whole((struct cut){folder_place(dir), cuts[0]}, &found, &text),
+                     ERR_IO);
     assert_non_null(strstr(text.text, path));
-    assert_ok(host_find_cut(dir, UINT64_MAX, &found, &e));
+    assert_ok(host_find_cut(folder_place(dir), UINT64_MAX, &found, &e));
     assert_int_equal(found.cut, 8);
     manifest_close(&found);
     mem_free(cuts);
@@ -356,12 +358,12 @@ static void a_manifest_that_nobody_could_read_is_not_written(void **state)
     assert_ok(write_shards(&b, 9, 7, 1, file, &e));
     struct manifest m = manifest_of(&b, 9, 1, file);
     m.counted = 1; /* rows of a job without tables */
-    assert_int_equal(checkpoint_publish(dir, &m, &text), ERR_STATE);
+    assert_int_equal(checkpoint_publish(folder_place(dir), &m, &text), ERR_STATE);
     assert_string_equal(text.text,
                         "manifest of checkpoint 9: its row counts do not match its tables");
     m.counted = 0;
     m.cut = UINT64_MAX; /* no other one could follow */
-    assert_int_equal(checkpoint_publish(dir, &m, &text), ERR_STATE);
+    assert_int_equal(checkpoint_publish(folder_place(dir), &m, &text), ERR_STATE);
     assert_non_null(strstr(text.text, "the number of its checkpoint or generation is impossible"));
     blocks_free(&b);
 }
@@ -374,18 +376,18 @@ static void a_published_cut_may_be_published_again_as_final(void **state)
     assert_ok(write_shards(&b, 9, 7, 1, file, &e));
     struct manifest m = manifest_of(&b, 9, 1, file), r;
     m.final = false;
-    assert_ok(checkpoint_publish(dir, &m, &e));
+    assert_ok(checkpoint_publish(folder_place(dir), &m, &e));
     m.final = true;
     struct errmsg text;
     for (long n = 0; n < 6; n++) { /* a failed try leaves what was there, whole */
         files_fail_at(n, EIO);
-        assert_int_equal(checkpoint_publish(dir, &m, &text), ERR_IO);
+        assert_int_equal(checkpoint_publish(folder_place(dir), &m, &text), ERR_IO);
         assert_true(files_fail_fired());
         assert_ok(load_and_compare(&b, 9, 1, &e));
     }
     files_fail_at(-1, 0);
-    assert_ok(checkpoint_publish(dir, &m, &e));
-    assert_ok(checkpoint_load(dir, 9, &r, &e));
+    assert_ok(checkpoint_publish(folder_place(dir), &m, &e));
+    assert_ok(checkpoint_load((struct cut){folder_place(dir), 9}, &r, &e));
     assert_true(r.final);
     manifest_close(&r);
     blocks_free(&b);
@@ -439,7 +441,7 @@ static void any_failed_write_leaves_the_older_checkpoint_and_no_newer_one(void *
         files_fail_at(-1, 0);
         uint64_t *cuts;
         size_t count;
-        assert_ok(checkpoint_list(dir, &cuts, &count, &e));
+        assert_ok(checkpoint_list(folder_place(dir), &cuts, &count, &e));
         if (!fired) {
             assert_int_equal(err, ERR_OK);
             assert_int_equal(count, 2);
@@ -456,7 +458,7 @@ static void any_failed_write_leaves_the_older_checkpoint_and_no_newer_one(void *
         assert_int_equal(cuts[0], 1);
         mem_free(cuts);
         assert_ok(load_and_compare(&b, 1, 3, &e));
-        checkpoint_discard(dir, 2);
+        checkpoint_discard((struct cut){folder_place(dir), 2});
         assert_int_equal(access(path_of(2, NULL), F_OK), -1);
     }
     assert_ok(load_and_compare(&b, 2, 3, &e));
@@ -495,7 +497,7 @@ static void no_memory_while_reading_is_said_as_such(void **state)
         uint64_t *cuts;
         size_t count;
         mem_fail_at(n);
-        enum err err = checkpoint_list(dir, &cuts, &count, &text);
+        enum err err = checkpoint_list(folder_place(dir), &cuts, &count, &text);
         if (!err)
             mem_free(cuts);
         if (!err)
@@ -527,7 +529,7 @@ static int full_disk_child(void)
     if (!ok)
         fprintf(stderr, "full disk: %s\n", e.text);
     ok = ok && load_and_compare(&small, 1, 1, &e) == ERR_OK;
-    checkpoint_discard(dir, 2);
+    checkpoint_discard((struct cut){folder_place(dir), 2});
     ok =
         ok && write_cut(&small, 3, 2, &e) == ERR_OK && load_and_compare(&small, 3, 1, &e) == ERR_OK;
     blocks_free(&small);
@@ -634,14 +636,14 @@ static void a_newer_cut_is_not_passed_over_for_an_older_one(void **state)
     assert_ok(write_cut(&b, 1, 1, &e));
     assert_ok(write_cut(&b, 2, 1, &e));
     set_format(2, "manifest.gw", '0' + CHECKPOINT_FORMAT + 1);
-    assert_int_equal(host_find_cut(dir, UINT64_MAX, &m, &refused), ERR_NEWER);
+    assert_int_equal(host_find_cut(folder_place(dir), UINT64_MAX, &m, &refused), ERR_NEWER);
     assert_non_null(strstr(refused.text, "a newer release wrote it"));
     set_format(2, "manifest.gw", '0'); /* damage is passed over */
-    assert_int_equal(host_find_cut(dir, UINT64_MAX, &m, &refused), ERR_OK);
+    assert_int_equal(host_find_cut(folder_place(dir), UINT64_MAX, &m, &refused), ERR_OK);
     assert_int_equal(m.cut, 1);
     manifest_close(&m);
     set_format(1, "manifest.gw", '0');
-    assert_int_equal(host_find_cut(dir, UINT64_MAX, &m, &refused), ERR_CORRUPT);
+    assert_int_equal(host_find_cut(folder_place(dir), UINT64_MAX, &m, &refused), ERR_CORRUPT);
     assert_memory_equal(refused.text, "cut-0000000002/manifest.gw: corrupt", 35);
     assert_non_null(strstr(refused.text, "; cut-0000000001/manifest.gw: corrupt"));
     blocks_free(&b);
@@ -658,7 +660,7 @@ static void of_many_damaged_cuts_the_five_newest_are_named_in_a_line(void **stat
         assert_ok(write_cut(&b, cut, 1, &e));
         set_format(cut, "manifest.gw", '0');
     }
-    assert_int_equal(host_find_cut(dir, UINT64_MAX, &m, &refused), ERR_CORRUPT);
+    assert_int_equal(host_find_cut(folder_place(dir), UINT64_MAX, &m, &refused), ERR_CORRUPT);
     for (unsigned cut = 1; cut <= 6; cut++) {
         (void)snprintf(want, sizeof want, "cut-%010u/manifest.gw: corrupt", cut);
         assert_true((strstr(refused.text, want) != NULL) == (cut > 1));
@@ -676,20 +678,20 @@ static void no_older_cut_takes_the_place_of_the_final_one(void **state)
     struct manifest m, later = {.cut = 3};
     struct errmsg refused = {""};
     char path[128];
-    assert_int_equal(host_find_final(dir, &m, &refused), ERR_NOTFOUND);
+    assert_int_equal(host_find_final(folder_place(dir), &m, &refused), ERR_NOTFOUND);
     for (uint64_t cut = 1; cut <= 2; cut++)
         assert_ok(write_cut(&b, cut, 1, &e)); /* each says that it is final */
     assert_int_equal(mkdir(path_of(3, NULL), 0777), 0);
-    assert_ok(checkpoint_publish(dir, &later, &e)); /* it is not */
-    assert_ok(host_find_final(dir, &m, &e));
+    assert_ok(checkpoint_publish(folder_place(dir), &later, &e)); /* it is not */
+    assert_ok(host_find_final(folder_place(dir), &m, &e));
     assert_int_equal(m.cut, 2);
     manifest_close(&m);
     (void)snprintf(path, sizeof path, "%s/cut-0000000002/shard-0.gw", dir);
     assert_int_equal(truncate(path, 100), 0);
-    assert_int_equal(host_find_final(dir, &m, &refused), ERR_CORRUPT);
+    assert_int_equal(host_find_final(folder_place(dir), &m, &refused), ERR_CORRUPT);
     assert_non_null(strstr(refused.text, "cut-0000000002/shard-0.gw"));
     set_format(2, "manifest.gw", '0');
-    assert_int_equal(host_find_final(dir, &m, &refused), ERR_CORRUPT);
+    assert_int_equal(host_find_final(folder_place(dir), &m, &refused), ERR_CORRUPT);
     assert_non_null(strstr(refused.text, "cut-0000000002/manifest.gw"));
     blocks_free(&b);
 }
@@ -702,20 +704,20 @@ static void a_cut_without_a_manifest_is_known_as_not_finished(void **state)
     uint64_t cut;
     for (uint64_t i = 1; i <= 3; i++)
         assert_ok(write_cut(&b, i, 1, &e));
-    assert_ok(checkpoint_unfinished(dir, 0, &cut, &e));
+    assert_ok(checkpoint_unfinished(folder_place(dir), 0, &cut, &e));
     assert_int_equal(cut, 0);
     for (uint64_t i = 2; i <= 3; i++) {
         snprintf(path, sizeof path, "%s/cut-%010llu/manifest.gw", dir, (unsigned long long)i);
         assert_int_equal(unlink(path), 0);
     }
-    assert_ok(checkpoint_unfinished(dir, 1, &cut, &e));
+    assert_ok(checkpoint_unfinished(folder_place(dir), 1, &cut, &e));
     assert_int_equal(cut, 3);
-    assert_ok(checkpoint_unfinished(dir, 3, &cut, &e));
+    assert_ok(checkpoint_unfinished(folder_place(dir), 3, &cut, &e));
     assert_int_equal(cut, 3);
     assert_int_equal(symlink("manifest.gw", path), 0); /* it may be there, but cannot be read */
-    assert_ok(checkpoint_unfinished(dir, 2, &cut, &e));
+    assert_ok(checkpoint_unfinished(folder_place(dir), 2, &cut, &e));
     assert_int_equal(cut, 2);
-    assert_ok(checkpoint_unfinished("/nonexistent/checkpoints", 0, &cut, &e));
+    assert_ok(checkpoint_unfinished(folder_place("/nonexistent/checkpoints"), 0, &cut, &e));
     assert_int_equal(cut, 0);
     blocks_free(&b);
 }
@@ -731,7 +733,7 @@ static void no_memory_is_no_reason_to_go_back_to_an_older_cut(void **state)
         struct errmsg text = {""};
         struct manifest m = {0};
         mem_fail_at(n);
-        enum err err = host_find_cut(dir, UINT64_MAX, &m, &text);
+        enum err err = host_find_cut(folder_place(dir), UINT64_MAX, &m, &text);
         bool fired = mem_fail_fired();
         mem_fail_at(-1);
         assert_int_equal(err, fired ? ERR_NOMEM : ERR_OK);
@@ -832,15 +834,15 @@ static void verify_finds_any_changed_byte_that_load_does_not_look_at(void **stat
     struct blocks b = blocks_new(800, 12);
     assert_ok(write_cut(&b, 2, 1, &e));
     struct manifest m;
-    assert_ok(checkpoint_load(dir, 2, &m, &e));
-    assert_ok(checkpoint_verify(dir, &m, &e));
+    assert_ok(checkpoint_load((struct cut){folder_place(dir), 2}, &m, &e));
+    assert_ok(checkpoint_verify(folder_place(dir), &m, &e));
     size_t bytes;
     uint8_t *data = slurp(path_of(2, "shard-0.gw"), &bytes);
     struct errmsg text;
     for (size_t i = CHECKPOINT_MAGIC_BYTES; i < bytes; i += 37) {
         data[i] ^= 0x10;
         spill(path_of(2, "shard-0.gw"), data, bytes);
-        assert_int_equal(checkpoint_verify(dir, &m, &text), ERR_CORRUPT);
+        assert_int_equal(checkpoint_verify(folder_place(dir), &m, &text), ERR_CORRUPT);
         assert_non_null(strstr(text.text, "shard-0.gw"));
         data[i] ^= 0x10;
     }
@@ -883,7 +885,7 @@ static void a_missing_file_is_corrupt_and_a_missing_manifest_not_found(void **st
     assert_int_equal(unlink(path_of(2, "shard-1.gw")), 0);
     assert_corrupt(&b, "shard-1.gw");
     assert_int_equal(unlink(path_of(2, CHECKPOINT_MANIFEST)), 0);
-    assert_int_equal(checkpoint_load(dir, 2, &m, &text), ERR_NOTFOUND);
+    assert_int_equal(checkpoint_load((struct cut){folder_place(dir), 2}, &m, &text), ERR_NOTFOUND);
     assert_non_null(strstr(text.text, CHECKPOINT_MANIFEST));
     blocks_free(&b);
 }
@@ -960,7 +962,7 @@ static void a_file_of_another_size_than_the_manifest_says_is_corrupt(void **stat
     assert_ok(write_shards(&b, 2, 7, 1, file, &e));
     file[0].bytes++;
     struct manifest m = manifest_of(&b, 2, 1, file);
-    assert_ok(checkpoint_publish(dir, &m, &e));
+    assert_ok(checkpoint_publish(folder_place(dir), &m, &e));
     assert_corrupt_as(&b, "shard-0.gw", "its size is");
     blocks_free(&b);
 }
@@ -974,9 +976,9 @@ static void a_file_that_is_swapped_after_loading_is_found_when_read(void **state
     struct errmsg text;
     float got[16];
     assert_ok(write_cut(&b, 2, 2, &e));
-    assert_ok(checkpoint_load(dir, 2, &m, &e));
+    assert_ok(checkpoint_load((struct cut){folder_place(dir), 2}, &m, &e));
     assert_ok(write_shards(&other, 2, 7, 2, file, &e));
-    assert_int_equal(checkpoint_read(dir, &m, 0, 16, got, NULL, &text), ERR_CORRUPT);
+    assert_int_equal(checkpoint_read(folder_place(dir), &m, 0, 16, got, NULL, &text), ERR_CORRUPT);
     manifest_close(&m);
     blocks_free(&b);
     blocks_free(&other);
@@ -1112,7 +1114,7 @@ static void assert_head_refused(void (*change)(Checkpoint__ShardHead *h), const 
     struct shard_file f;
     struct errmsg text = {""};
     float got[160];
-    enum err err = shard_file_open(&f, path, &text);
+    enum err err = shard_file_open(&f, (struct cut){folder_place(dir), 2}, "shard-0.gw", &text);
     if (!err) {
         err = shard_file_read(&f, 0, 0, 160, got, &text);
         shard_file_close(&f);
@@ -1189,12 +1191,13 @@ static void ranges_and_slots_that_are_not_there_are_refused(void **state)
     struct manifest m;
     struct errmsg text;
     float got[160];
-    assert_ok(checkpoint_load(dir, 2, &m, &e));
-    assert_int_equal(checkpoint_read(dir, &m, 1, 160, got, NULL, &text), ERR_STATE);
-    assert_int_equal(checkpoint_read(dir, &m, UINT64_MAX, 2, got, NULL, &text), ERR_STATE);
+    assert_ok(checkpoint_load((struct cut){folder_place(dir), 2}, &m, &e));
+    assert_int_equal(checkpoint_read(folder_place(dir), &m, 1, 160, got, NULL, &text), ERR_STATE);
+    assert_int_equal(checkpoint_read(folder_place(dir), &m, UINT64_MAX, 2, got, NULL, &text),
+                     ERR_STATE);
     m.slots = 1;
     float *slot[OPTIMIZER_SLOTS_MAX] = {got, got};
-    assert_int_equal(checkpoint_read(dir, &m, 0, 160, got, slot, &text), ERR_STATE);
+    assert_int_equal(checkpoint_read(folder_place(dir), &m, 0, 160, got, slot, &text), ERR_STATE);
     manifest_close(&m);
     blocks_free(&b);
 }
@@ -1207,9 +1210,9 @@ static void a_manifest_whose_files_do_not_cover_the_block_is_not_published(void 
     struct errmsg text;
     assert_ok(write_shards(&b, 2, 7, 3, file, &e));
     struct manifest m = manifest_of(&b, 2, 2, file);
-    assert_int_equal(checkpoint_publish(dir, &m, &text), ERR_STATE);
+    assert_int_equal(checkpoint_publish(folder_place(dir), &m, &text), ERR_STATE);
     m = manifest_of(&b, 2, 2, file + 1);
-    assert_int_equal(checkpoint_publish(dir, &m, &text), ERR_STATE);
+    assert_int_equal(checkpoint_publish(folder_place(dir), &m, &text), ERR_STATE);
     assert_non_null(strstr(text.text, "shard-1.gw"));
     assert_int_equal(access(path_of(2, CHECKPOINT_MANIFEST), F_OK), -1);
     blocks_free(&b);
@@ -1221,7 +1224,7 @@ static void assert_list(size_t n, const uint64_t *want)
 {
     uint64_t *cuts;
     size_t count;
-    assert_ok(checkpoint_list(dir, &cuts, &count, &e));
+    assert_ok(checkpoint_list(folder_place(dir), &cuts, &count, &e));
     assert_int_equal(count, n);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(cuts[i], want[i]);
@@ -1233,14 +1236,16 @@ static void a_missing_dir_holds_no_cuts(void **state)
     (void)state;
     uint64_t *cuts;
     size_t n = 5;
-    assert_ok(checkpoint_list("/nonexistent/checkpoints", &cuts, &n, &e));
+    assert_ok(checkpoint_list(folder_place("/nonexistent/checkpoints"), &cuts, &n, &e));
     assert_int_equal(n, 0);
     mem_free(cuts);
-    checkpoint_prune("/nonexistent/checkpoints", 3);
-    checkpoint_discard("/nonexistent/checkpoints", 3);
+    checkpoint_prune(folder_place("/nonexistent/checkpoints"), 3);
+    checkpoint_discard((struct cut){folder_place("/nonexistent/checkpoints"), 3});
     struct errmsg text;
     struct manifest m;
-    assert_int_equal(checkpoint_load("/nonexistent/checkpoints", 3, &m, &text), ERR_NOTFOUND);
+    assert_int_equal(
+        checkpoint_load((struct cut){folder_place("/nonexistent/checkpoints"), 3}, &m, &text),
+        ERR_NOTFOUND);
 }
 
 static void published_cuts_are_listed_newest_first(void **state)
@@ -1270,7 +1275,7 @@ static void prune_keeps_the_newest_and_what_is_being_written(void **state)
     assert_ok(write_shards(&b, 7, 7, 1, file, &e));
     spill(path_of(7, "shard-1.gw" FILES_TEMPORARY "0123"), "", 0);
     spill(path_of(6, "shard-0.gw" FILES_TEMPORARY "0123"), "", 0);
-    checkpoint_prune(dir, 2);
+    checkpoint_prune(folder_place(dir), 2);
     assert_list(2, (uint64_t[]){6, 4});
     for (uint64_t cut = 1; cut <= 7; cut++)
         assert_int_equal(access(path_of(cut, NULL), F_OK), cut == 4 || cut >= 6 ? 0 : -1);
@@ -1278,7 +1283,7 @@ static void prune_keeps_the_newest_and_what_is_being_written(void **state)
     assert_int_equal(access(path_of(6, "shard-0.gw" FILES_TEMPORARY "0123"), F_OK), -1);
     assert_ok(load_and_compare(&b, 6, 1, &e));
     assert_ok(load_and_compare(&b, 4, 1, &e));
-    checkpoint_prune(dir, 0);
+    checkpoint_prune(folder_place(dir), 0);
     assert_list(1, (uint64_t[]){6});
     blocks_free(&b);
 }
@@ -1300,8 +1305,8 @@ static void of_three_that_are_kept_one_is_a_minute_older_than_the_newest(void **
         uint64_t *cuts;
         size_t n;
         write_at(&b, s, (long)s * 1000);
-        checkpoint_prune(dir, 3);
-        assert_ok(checkpoint_list(dir, &cuts, &n, &e));
+        checkpoint_prune(folder_place(dir), 3);
+        assert_ok(checkpoint_list(folder_place(dir), &cuts, &n, &e));
         assert_int_equal(n, s < 12 ? s / 6 + 1 : 3);
         assert_int_equal(cuts[0], s);
         assert_in_range(s - cuts[n - 1], s < 60 ? s : 60, 120); /* nor is it much older */
@@ -1317,9 +1322,9 @@ static void others_that_are_kept_are_the_newest(void **state)
     struct blocks b = blocks_new(16, 28);
     for (uint64_t s = 0; s <= 100; s += 10)
         write_at(&b, s, (long)s * 1000);
-    checkpoint_prune(dir, 5);
+    checkpoint_prune(folder_place(dir), 5);
     assert_list(5, (uint64_t[]){100, 90, 80, 50, 40});
-    checkpoint_prune(dir, 2); /* the newest alone */
+    checkpoint_prune(folder_place(dir), 2); /* the newest alone */
     assert_list(2, (uint64_t[]){100, 90});
     blocks_free(&b);
 }
@@ -1330,7 +1335,7 @@ static void cuts_that_are_a_minute_apart_are_pruned_by_age(void **state)
     struct blocks b = blocks_new(16, 29);
     for (uint64_t cut = 0; cut < 5; cut++)
         write_at(&b, cut, (long)cut * 60000);
-    checkpoint_prune(dir, 3);
+    checkpoint_prune(folder_place(dir), 3);
     assert_list(3, (uint64_t[]){4, 3, 2});
     blocks_free(&b);
 }
@@ -1343,7 +1348,7 @@ static void a_cut_of_less_than_a_minute_is_young(void **state)
     write_at(&b, 2, 2);
     write_at(&b, 3, 60000); /* 59,999 and 59,998 ms */
     write_at(&b, 4, 60001);
-    checkpoint_prune(dir, 3);
+    checkpoint_prune(folder_place(dir), 3);
     assert_list(3, (uint64_t[]){4, 2, 1}); /* exactly 60,000 ms; the next one */
     blocks_free(&b);
 }
@@ -1356,18 +1361,20 @@ static void a_cut_that_is_held_is_pruned_when_it_is_let_go(void **state)
     struct errmsg why;
     for (uint64_t cut = 1; cut <= 3; cut++)
         assert_ok(write_cut(&b, cut, 1, &e));
-    assert_ok(checkpoint_hold(dir, 1, &hold, &e));
-    assert_ok(checkpoint_hold(dir, 1, &other, &e)); /* as many readers as there are */
-    checkpoint_prune(dir, 1);
+    assert_ok(checkpoint_hold((struct cut){folder_place(dir), 1}, &hold, &e));
+    assert_ok(checkpoint_hold((struct cut){folder_place(dir), 1}, &other,
+                              &e)); /* as many readers as there are */
+    checkpoint_prune(folder_place(dir), 1);
     assert_list(2, (uint64_t[]){3, 1});
     assert_ok(load_and_compare(&b, 1, 1, &e));
-    checkpoint_release(other);
-    checkpoint_prune(dir, 1);
+    place_release(other);
+    checkpoint_prune(folder_place(dir), 1);
     assert_list(2, (uint64_t[]){3, 1});
-    checkpoint_release(hold);
-    checkpoint_prune(dir, 1);
+    place_release(hold);
+    checkpoint_prune(folder_place(dir), 1);
     assert_list(1, (uint64_t[]){3});
-    assert_int_equal(checkpoint_hold(dir, 1, &hold, &why), ERR_NOTFOUND);
+    assert_int_equal(checkpoint_hold((struct cut){folder_place(dir), 1}, &hold, &why),
+                     ERR_NOTFOUND);
     assert_non_null(strstr(why.text, "manifest"));
     blocks_free(&b);
 }
@@ -1378,7 +1385,7 @@ static void prune_without_a_published_cut_removes_nothing(void **state)
     struct blocks b = blocks_new(16, 25);
     struct checkpoint_file file[1];
     assert_ok(write_shards(&b, 7, 7, 1, file, &e));
-    checkpoint_prune(dir, 3);
+    checkpoint_prune(folder_place(dir), 3);
     assert_int_equal(access(path_of(7, "shard-0.gw"), F_OK), 0);
     blocks_free(&b);
 }
@@ -1391,9 +1398,9 @@ static void discard_removes_an_unfinished_cut_and_no_published_one(void **state)
     assert_ok(write_cut(&b, 6, 1, &e));
     assert_ok(write_shards(&b, 7, 7, 1, file, &e));
     spill(path_of(7, "shard-1.gw" FILES_TEMPORARY "0123"), "", 0);
-    checkpoint_discard(dir, 7);
+    checkpoint_discard((struct cut){folder_place(dir), 7});
     assert_int_equal(access(path_of(7, NULL), F_OK), -1);
-    checkpoint_discard(dir, 6);
+    checkpoint_discard((struct cut){folder_place(dir), 6});
     assert_ok(load_and_compare(&b, 6, 1, &e));
     blocks_free(&b);
 }

@@ -32,10 +32,10 @@ static void publish(uint64_t cut, const char *encoding)
                          .file = &file,
                          .ps = 1,
                          .ps_threads = threads};
-    if (checkpoint_write_shard(dir, cut, &s, &file, &e) ||
-        (encoding &&
-         checkpoint_write_encoding(dir, cut, encoding, strlen(encoding), &m.encoding, &e)) ||
-        checkpoint_publish(dir, &m, &e))
+    if (checkpoint_write_shard((struct cut){folder_place(dir), cut}, &s, &file, &e) ||
+        (encoding && checkpoint_write_encoding((struct cut){folder_place(dir), cut}, encoding,
+                                               strlen(encoding), &m.encoding, &e)) ||
+        checkpoint_publish(folder_place(dir), &m, &e))
         fail_msg("%s", e.text);
 }
 
@@ -43,7 +43,7 @@ static struct manifest loaded(uint64_t cut)
 {
     struct manifest m;
     struct errmsg e = {""};
-    if (checkpoint_load(dir, cut, &m, &e))
+    if (checkpoint_load((struct cut){folder_place(dir), cut}, &m, &e))
         fail_msg("%s", e.text);
     return m;
 }
@@ -70,7 +70,7 @@ static void a_cut_has_its_encoding_and_one_of_an_earlier_release_none(void **sta
     struct manifest with = loaded(1), without = loaded(2);
     assert_int_equal(with.encoding.bytes, strlen(TEXT));
     assert_int_equal(without.encoding.bytes, 0);
-    assert_int_equal(checkpoint_read_encoding(dir, &with, &text, &bytes, &e), ERR_OK);
+    assert_int_equal(checkpoint_read_encoding(folder_place(dir), &with, &text, &bytes, &e), ERR_OK);
     assert_string_equal(text, TEXT);
     assert_int_equal(bytes, strlen(TEXT));
     mem_free(text);
@@ -96,10 +96,11 @@ static void a_cut_whose_encoding_is_damaged_is_passed_over(void **state)
         publish(4, TEXT);
         damage(4, cases[i].text, cases[i].text ? strlen(cases[i].text) : 0);
         newest = loaded(4);
-        assert_int_equal(checkpoint_read_encoding(dir, &newest, &text, &bytes, &e), ERR_CORRUPT);
+        assert_int_equal(checkpoint_read_encoding(folder_place(dir), &newest, &text, &bytes, &e),
+                         ERR_CORRUPT);
         if (!strstr(e.text, cases[i].why))
             fail_msg("%s", e.text);
-        assert_int_equal(host_find_cut(dir, UINT64_MAX, &m, &e), ERR_OK);
+        assert_int_equal(host_find_cut(folder_place(dir), UINT64_MAX, &m, &e), ERR_OK);
         assert_int_equal(m.cut, 3);
         manifest_close(&m);
         manifest_close(&newest);

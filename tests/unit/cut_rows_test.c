@@ -108,7 +108,7 @@ static enum err write_cut(uint32_t shards, struct manifest *m, struct errmsg *e)
                                                .elems = ELEMS,
                                                .w = w,
                                                .rows = &rows};
-        err = checkpoint_write_shard(dir, 1, &shard, &file[i], e);
+        err = checkpoint_write_shard((struct cut){folder_place(dir), 1}, &shard, &file[i], e);
     }
     const struct manifest made = {.cut = 1,
                                   .generation = 1,
@@ -117,8 +117,8 @@ static enum err write_cut(uint32_t shards, struct manifest *m, struct errmsg *e)
                                   .files = shards,
                                   .file = file};
     if (!err)
-        err = checkpoint_publish(dir, &made, e);
-    return err ? err : checkpoint_load(dir, 1, m, e);
+        err = checkpoint_publish(folder_place(dir), &made, e);
+    return err ? err : checkpoint_load((struct cut){folder_place(dir), 1}, m, e);
 }
 
 /* ---- reading ---- */
@@ -155,7 +155,7 @@ static void rows_come_from_the_cut_and_others_have_their_first_value(void **stat
         if (write_cut(shards, &m, &e))
             fail_msg("%s", e.text);
         want(&v, &LAYOUT);
-        struct cut_rows cut = {dir, &m, SEED};
+        struct cut_rows cut = {folder_place(dir), &m, SEED};
         assert_int_equal(cut_rows_read(&cut, &v, &e), ERR_OK);
         for (uint32_t k = 0; k < v.list[0].keys; k++) {
             uint64_t mixed = v.list[0].mixed[k];
@@ -180,7 +180,7 @@ static void rows_that_were_not_admitted_read_as_the_table_says(void **state)
     admits.table[1].admission = (struct row_admission){.probability = 0.5f, .initial = true};
     assert_int_equal(write_cut(2, &m, &e), ERR_OK);
     want(&v, &admits);
-    struct cut_rows cut = {dir, &m, SEED};
+    struct cut_rows cut = {folder_place(dir), &m, SEED};
     assert_int_equal(cut_rows_read(&cut, &v, &e), ERR_OK);
     for (uint32_t k = 0; k < v.list[0].keys; k++) {
         bool there = was_in_cut(v.list[0].mixed[k]);
@@ -197,7 +197,7 @@ static void assert_refused(const struct row_layout *layout, const char *why)
     struct row_values v;
     assert_int_equal(write_cut(2, &m, &e), ERR_OK);
     want(&v, layout);
-    struct cut_rows cut = {dir, &m, SEED};
+    struct cut_rows cut = {folder_place(dir), &m, SEED};
     assert_int_equal(cut_rows_read(&cut, &v, &e), ERR_INPUT);
     if (!strstr(e.text, why))
         fail_msg("%s", e.text);

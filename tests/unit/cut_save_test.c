@@ -188,7 +188,7 @@ static void saves_free(struct saves *s)
 static struct cut_save *begin(struct saves *s, uint64_t cut, const char *at, bool rows)
 {
     const struct cut_save_config config = {
-        .dir = at, .on_room = on_room, .on_done = on_done, .ctx = s};
+        .place = folder_place(at), .on_room = on_room, .on_done = on_done, .ctx = s};
     struct shard_image *image = mem_zalloc(1, sizeof *image);
     struct cut_save *save;
     image->cut = cut;
@@ -258,10 +258,11 @@ static void a_file_has_the_rows_that_came_through_the_pipe(void **state)
                     m;
     uint64_t rows = 0;
     const struct row_sink sink = {.rows = take_rows, .ctx = &rows};
-    assert_int_equal(checkpoint_publish(dir, &made, &e), ERR_OK);
-    assert_int_equal(checkpoint_load(dir, CUT, &m, &e), ERR_OK);
-    assert_int_equal(
-        checkpoint_read_rows(dir, &m, (struct bucket_range){0, ROW_BUCKETS}, &sink, &e), ERR_OK);
+    assert_int_equal(checkpoint_publish(folder_place(dir), &made, &e), ERR_OK);
+    assert_int_equal(checkpoint_load((struct cut){folder_place(dir), CUT}, &m, &e), ERR_OK);
+    assert_int_equal(checkpoint_read_rows(folder_place(dir), &m,
+                                          (struct bucket_range){0, ROW_BUCKETS}, &sink, &e),
+                     ERR_OK);
     assert_int_equal(rows, GROUPS * GROUP);
     manifest_close(&m);
     saves_free(s);

@@ -367,7 +367,8 @@ static void write_cut(uint64_t cut)
     uint32_t threads[] = {1};
     struct checkpoint_file file;
     struct checkpoint_shard s = {.generation = 1, .elems = 16, .w = w};
-    assert_int_equal(checkpoint_write_shard(dir, cut, &s, &file, &e), ERR_OK);
+    assert_int_equal(checkpoint_write_shard((struct cut){folder_place(dir), cut}, &s, &file, &e),
+                     ERR_OK);
     const struct manifest m = {.cut = cut,
                                .generation = 1,
                                .uuid = "u",
@@ -377,7 +378,7 @@ static void write_cut(uint64_t cut)
                                .file = &file,
                                .ps = 1,
                                .ps_threads = threads};
-    assert_int_equal(checkpoint_publish(dir, &m, &e), ERR_OK);
+    assert_int_equal(checkpoint_publish(folder_place(dir), &m, &e), ERR_OK);
 }
 
 /* The line that a doctor of the chief, or of a ps, says about the directory. */
@@ -390,7 +391,7 @@ static const char *says_of_cuts(bool is_chief)
     p->cluster.is_chief = is_chief;
     p->cluster.role = is_chief ? ROLE_WORKER : ROLE_PS;
     p->job.identity_text = (char *)"";
-    (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s", dir);
+    place_folder(&p->checkpoints, NULL, dir);
     (void)snprintf(p->output, sizeof p->output, "%s", dir);
     check_checkpoint(p, &f);
     finding_line(&f, line, sizeof line);
@@ -400,9 +401,8 @@ static const char *says_of_cuts(bool is_chief)
 
 static void damage(uint64_t cut)
 {
-    struct errmsg e;
     char path[FILES_PATH_MAX];
-    assert_int_equal(checkpoint_path(path, dir, cut, "shard-0.gw", &e), ERR_OK);
+    assert_int_equal(folder_cut_path(path, dir, cut, "shard-0.gw"), ERR_OK);
     FILE *file = fopen(path, "r+");
     assert_non_null(file);
     assert_int_equal(fseek(file, CHECKPOINT_MAGIC_BYTES + 3, SEEK_SET), 0);

@@ -68,9 +68,10 @@ static const char *look(struct made *made)
     made->m.files = 1;
     made->m.file = &file;
     made->m.step = 40;
-    if (checkpoint_write_shard(dir, 1, &shard, &file, &e) ||
-        checkpoint_publish(dir, &made->m, &e) || checkpoint_load(dir, 1, &m, &e) ||
-        ended_look(dir, &m, &LAYOUT, words, &e))
+    if (checkpoint_write_shard((struct cut){folder_place(dir), 1}, &shard, &file, &e) ||
+        checkpoint_publish(folder_place(dir), &made->m, &e) ||
+        checkpoint_load((struct cut){folder_place(dir), 1}, &m, &e) ||
+        ended_look(folder_place(dir), &m, &LAYOUT, words, &e))
         fail_msg("%s", e.text);
     manifest_close(&m);
     return words;

@@ -13,6 +13,7 @@
 
 #include "common/checkpoint/ending.h"
 #include "worker/control/idle.h"
+#include "tests/lib/folder.h"
 
 static char identity[] = "name: digits\ntraining.seed: 1\n",
             other[] = "name: digits\ntraining.seed: 2\n";
@@ -86,7 +87,7 @@ static void another_jobs_end_is_not_ours(void **state)
     assert_int_equal(ending_of(&m, &job), ENDING_NONE);
     m.identity_text = NULL;
     assert_int_equal(ending_of(&m, &job), ENDING_NONE);
-    assert_int_equal(ending_find("/no/such/folder", &job, &m), ENDING_NONE);
+    assert_int_equal(ending_find(folder_place("/no/such/folder"), &job, &m), ENDING_NONE);
 }
 
 static void a_cut_that_cannot_be_used_ends_nothing(void **state)
@@ -107,25 +108,28 @@ static void a_cut_that_cannot_be_used_ends_nothing(void **state)
     m.file = &file;
     m.ps_threads = threads;
     strcpy(m.uuid, "3b241101-e2bb-4255-8caf-4136c566a962");
-    assert_int_equal(checkpoint_write_shard(dir, 0, &shard, &file, &e), ERR_OK);
-    assert_int_equal(checkpoint_publish(dir, &m, &e), ERR_OK);
-    assert_int_equal(ending_find(dir, &job, &found), ENDING_DONE);
+    assert_int_equal(checkpoint_write_shard((struct cut){folder_place(dir), 0}, &shard, &file, &e),
+                     ERR_OK);
+    assert_int_equal(checkpoint_publish(folder_place(dir), &m, &e), ERR_OK);
+    assert_int_equal(ending_find(folder_place(dir), &job, &found), ENDING_DONE);
     manifest_close(&found);
-    assert_true(ending_seen(dir, &job, 0) && ending_seen(dir, &job, m.generation));
-    assert_false(ending_seen(dir, &job, m.generation + 1)); /* it was reopened since */
+    assert_true(ending_seen(folder_place(dir), &job, 0) &&
+                ending_seen(folder_place(dir), &job, m.generation));
+    assert_false(
+        ending_seen(folder_place(dir), &job, m.generation + 1)); /* it was reopened since */
     const struct job early = job_of(7, 5);
-    assert_true(ending_seen(dir, &early, m.generation));
-    assert_false(ending_seen(dir, &early, 0)); /* of another patience, perhaps */
+    assert_true(ending_seen(folder_place(dir), &early, m.generation));
+    assert_false(ending_seen(folder_place(dir), &early, 0)); /* of another patience, perhaps */
     (void)snprintf(path, sizeof path, "%s/cut-0000000000/%s", dir, file.name);
     assert_int_equal(truncate(path, 10), 0);
-    assert_int_equal(ending_find(dir, &job, &found), ENDING_NONE);
+    assert_int_equal(ending_find(folder_place(dir), &job, &found), ENDING_NONE);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0); /* nobody writes into it: it is not waited for */
-    assert_int_equal(ending_find(dir, &job, &found), ENDING_NONE);
+    assert_int_equal(ending_find(folder_place(dir), &job, &found), ENDING_NONE);
     (void)snprintf(path, sizeof path, "%s/cut-0000000000/manifest.gw", dir);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(ending_find(dir, &job, &found), ENDING_NONE);
+    assert_int_equal(ending_find(folder_place(dir), &job, &found), ENDING_NONE);
     (void)snprintf(command, sizeof command, "rm -rf %s", dir);
     assert_int_equal(system(command), 0);
 }

@@ -93,7 +93,8 @@ static int open_job(const char *job)
                                         .source = source_over(&f.source, &f.t.train, &f.order)};
     must(train_new(&f.train, &config, &f.t.e));
     const struct train_parts *parts = train_parts(f.train);
-    must(best_init(&f.best, &f.t.job, model_layout(f.t.model), f.t.dir, f.t.dir, NULL, &f.t.e));
+    must(best_init(&f.best, &f.t.job, model_layout(f.t.model), f.t.dir, folder_place(f.t.dir), NULL,
+                   &f.t.e));
     const struct epoch_end_config end = {.job = &f.t.job,
                                          .model = f.t.model,
                                          .data = &f.t.train,

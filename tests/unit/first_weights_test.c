@@ -74,7 +74,7 @@ static enum err begin_job(struct job *job, char words[FIRST_WEIGHTS_WORDS_BYTES]
 {
     const struct first_weights s = {.job = job,
                                     .data_fingerprint = fingerprint,
-                                    .checkpoints = checkpoints,
+                                    .checkpoints = folder_place(checkpoints),
                                     .layout = &layout,
                                     .encoding = "{}",
                                     .words = words};
@@ -85,7 +85,7 @@ static struct manifest loaded(void)
 {
     struct manifest m;
     struct errmsg e = {""};
-    if (checkpoint_load(checkpoints, 0, &m, &e))
+    if (checkpoint_load((struct cut){folder_place(checkpoints), 0}, &m, &e))
         fail_msg("%s", e.text);
     return m;
 }
@@ -113,7 +113,8 @@ static void the_first_cut_has_the_files_values_and_the_initializers(void **state
     assert_memory_equal(m.data_fingerprint, fingerprint, sizeof fingerprint);
     assert_true(job_weights_of(m.identity_text, digest, sizeof digest) && strlen(digest) == 64);
     slot[optimizer_average_slot(&job.optimizer)] = average;
-    assert_int_equal(checkpoint_read(checkpoints, &m, 0, layout.elems, w, slot, &e), ERR_OK);
+    assert_int_equal(checkpoint_read(folder_place(checkpoints), &m, 0, layout.elems, w, slot, &e),
+                     ERR_OK);
     for (uint32_t i = 0; i < TENSORS; i++)
         for (uint64_t k = 0; k < layout.tensor[i].elems; k++) {
             uint64_t at = layout.tensor[i].offset_elems + k;

@@ -13,6 +13,7 @@
 #include "common/process/files.h"
 #include "common/base/mem.h"
 #include "worker/chief/journal_file.h"
+#include "tests/lib/folder.h"
 
 static struct journal_damage damage;
 
@@ -199,11 +200,12 @@ static void a_torn_line_is_skipped_and_removed_before_the_next_is_written(void *
     assert_non_null(mkdtemp(dir));
     (void)snprintf(folder, sizeof folder, "%s/checkpoints", dir);
     (void)snprintf(path, sizeof path, "%s/journal", folder);
-    assert_int_equal(journal_read(&j, folder, &damage, &e), ERR_OK); /* none is an empty one */
+    assert_int_equal(journal_read(&j, folder_place(folder), &damage, &e),
+                     ERR_OK); /* none is an empty one */
     assert_int_equal(j.n, 0);
     struct journal_entry some[] = {entry(JOURNAL_REJECTED, 1, 0), entry(JOURNAL_RECOVERED, 2, 0)};
-    assert_int_equal(journal_append(folder, some, 1, &e), ERR_OK);
-    assert_int_equal(journal_append(folder, some + 1, 1, &e), ERR_OK);
+    assert_int_equal(journal_append(folder_place(folder), some, 1, &e), ERR_OK);
+    assert_int_equal(journal_append(folder_place(folder), some + 1, 1, &e), ERR_OK);
     char *text = NULL;
     size_t bytes = 0;
     assert_int_equal(files_read(path, 4096, (uint8_t **)&text, &bytes, &e), ERR_OK);
@@ -213,23 +215,23 @@ static void a_torn_line_is_skipped_and_removed_before_the_next_is_written(void *
     assert_non_null(file);
     assert_true(fputs("rejected batch 7 gener", file) >= 0);
     assert_int_equal(fclose(file), 0);
-    assert_int_equal(journal_read(&j, folder, &damage, &e), ERR_OK);
+    assert_int_equal(journal_read(&j, folder_place(folder), &damage, &e), ERR_OK);
     assert_true(j.n == 2 && damage.torn && damage.damaged == 0);
     journal_close(&j);
     some[0].batch = 3;
-    assert_int_equal(journal_append(folder, some, 1, &e), ERR_OK);
-    assert_int_equal(journal_read(&j, folder, &damage, &e), ERR_OK);
+    assert_int_equal(journal_append(folder_place(folder), some, 1, &e), ERR_OK);
+    assert_int_equal(journal_read(&j, folder_place(folder), &damage, &e), ERR_OK);
     assert_int_equal(j.n, 3);
     assert_true(damage.lines == 3 && damage.damaged == 0 && !damage.torn);
     assert_true(journal_has(&j, 1) && journal_skips(&j, 2) && journal_has(&j, 3));
     journal_close(&j);
     assert_int_equal(unlink(path), 0);
-    assert_false(journal_begins(folder, "a"));
-    assert_int_equal(journal_mark(folder, "a", &e), ERR_OK);
-    assert_true(journal_begins(folder, "a"));
-    assert_false(journal_begins(folder, "b"));
-    journal_unmark(folder);
-    assert_false(journal_begins(folder, "a"));
+    assert_false(journal_begins(folder_place(folder), "a"));
+    assert_int_equal(journal_mark(folder_place(folder), "a", &e), ERR_OK);
+    assert_true(journal_begins(folder_place(folder), "a"));
+    assert_false(journal_begins(folder_place(folder), "b"));
+    journal_unmark(folder_place(folder));
+    assert_false(journal_begins(folder_place(folder), "a"));
     assert_int_equal(rmdir(folder), 0);
     assert_int_equal(rmdir(dir), 0);
 }

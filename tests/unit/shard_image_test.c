@@ -127,7 +127,7 @@ static void write_file(struct node *n)
     struct errmsg e = {""};
     assert_true(n->all_rows);
     n->image->blocks.rows = &n->rows.head;
-    if (checkpoint_write_shard(dir, CUT, &n->image->blocks, &file, &e))
+    if (checkpoint_write_shard((struct cut){folder_place(dir), CUT}, &n->image->blocks, &file, &e))
         fail_msg("%s", e.text);
     drop_image(n);
     shard_on_saved(n->shard, CUT, &file, NULL, NULL);
@@ -137,11 +137,11 @@ static enum err io_load(void *ctx, uint64_t cut, struct manifest *m, struct chec
                         struct errmsg *e)
 {
     (void)ctx;
-    enum err err = checkpoint_load(dir, cut, m, e);
+    enum err err = checkpoint_load((struct cut){folder_place(dir), cut}, m, e);
     if (!err)
-        err = checkpoint_read(dir, m, b->first_elem, b->elems, b->w, b->slot, e);
+        err = checkpoint_read(folder_place(dir), m, b->first_elem, b->elems, b->w, b->slot, e);
     if (!err && b->wanted)
-        err = checkpoint_read_wanted(dir, m, b->wanted, e);
+        err = checkpoint_read_wanted(folder_place(dir), m, b->wanted, e);
     if (err)
         manifest_close(m);
     return err;
@@ -324,7 +324,7 @@ static void publish(struct cluster *c)
                          .slots = 1,
                          .files = c->shards,
                          .file = file};
-    if (checkpoint_publish(dir, &m, &e))
+    if (checkpoint_publish(folder_place(dir), &m, &e))
         fail_msg("%s", e.text);
 }
 

@@ -52,9 +52,10 @@ static void write_shard(void)
     char path[FILES_PATH_MAX], folder[FOLDER_BYTES + 16];
     struct checkpoint_shard s = {.shard = 1, .elems = ELEMS, .w = w};
     struct checkpoint_file made;
-    (void)snprintf(folder, sizeof folder, "%s/spool", folder_dir);
-    assert_int_equal(checkpoint_write_shard(folder, CUT, &s, &made, &e), ERR_OK);
-    assert_int_equal(checkpoint_path(path, folder, CUT, made.name, &e), ERR_OK);
+    (void)snprintf(folder, sizeof folder, "%s/made", folder_dir);
+    assert_int_equal(checkpoint_write_shard((struct cut){folder_place(folder), CUT}, &s, &made, &e),
+                     ERR_OK);
+    assert_int_equal(folder_cut_path(path, folder, CUT, made.name), ERR_OK);
     assert_int_equal(files_read(path, 1 << 20, &f.file, &f.bytes, &e), ERR_OK);
 }
 
@@ -67,7 +68,7 @@ static int open_fixture(void **state)
     if (loop_init(&f.control.loop) || mailbox_init(&f.control.in, &f.control.loop, on_letter, NULL))
         return -1;
     disk_thread_init(&f.disk);
-    store_server_init(&f.server, f.checkpoints, &f.control, &f.disk);
+    store_server_init(&f.server, folder_place(f.checkpoints), &f.control, &f.disk);
     write_shard();
     return 0;
 }
@@ -129,7 +130,7 @@ static int files_there(uint64_t cut, int *half)
     char path[FILES_PATH_MAX];
     int files = 0;
     *half = 0;
-    assert_int_equal(checkpoint_path(path, f.checkpoints, cut, NULL, NULL), ERR_OK);
+    assert_int_equal(folder_cut_path(path, f.checkpoints, cut, ""), ERR_OK);
     DIR *d = opendir(path);
     for (struct dirent *one = d ? readdir(d) : NULL; one; one = readdir(d)) {
         files += one->d_name[0] != '.';

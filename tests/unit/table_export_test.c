@@ -296,7 +296,7 @@ static void write_cut(uint32_t shards, struct manifest *m)
                                      .elems = i ? 0 : 16,
                                      .w = w,
                                      .rows = &c.head};
-        if (checkpoint_write_shard(dir, 1, &s, &file[i], &e))
+        if (checkpoint_write_shard((struct cut){folder_place(dir), 1}, &s, &file[i], &e))
             fail_msg("%s", e.text);
         row_copy_close(&c);
     }
@@ -306,7 +306,8 @@ static void write_cut(uint32_t shards, struct manifest *m)
                             .total_elems = 16,
                             .files = shards,
                             .file = file};
-    if (checkpoint_publish(dir, &made, &e) || checkpoint_load(dir, 1, m, &e))
+    if (checkpoint_publish(folder_place(dir), &made, &e) ||
+        checkpoint_load((struct cut){folder_place(dir), 1}, m, &e))
         fail_msg("%s", e.text);
 }
 
@@ -347,12 +348,12 @@ static void a_final_cut_becomes_a_file_of_each_table_and_one_digest(void **state
         const struct cut_tables end = {.job = &job,
                                        .layout = &l,
                                        .output = dir,
-                                       .checkpoints = dir,
+                                       .checkpoints = folder_place(dir),
                                        .folder = "model",
                                        .memory_bytes = 1000};
         if (cut_tables_export(&end, &m, digest[shards - 1], &e))
             fail_msg("%s", e.text);
-        assert_int_equal(checkpoint_read_tables(dir, &m, &t, &e), ERR_OK);
+        assert_int_equal(checkpoint_read_tables(folder_place(dir), &m, &t, &e), ERR_OK);
         assert_true(t.rows[0] > ROWS / 2 && t.rows[1] > ROWS / 10);
         assert_int_equal(check_file("model/tables/z%2Fdeep.safetensors", "z/deep", &before, true),
                          t.rows[0]);
@@ -395,7 +396,7 @@ static void what_an_earlier_end_wrote_of_a_larger_table_is_removed(void **state)
     const struct cut_tables end = {.job = &job,
                                    .layout = &l,
                                    .output = dir,
-                                   .checkpoints = dir,
+                                   .checkpoints = folder_place(dir),
                                    .folder = "model",
                                    .memory_bytes = 1000};
     if (cut_tables_export(&end, &m, digest, &e))
@@ -416,8 +417,11 @@ static void a_cut_of_other_tables_is_not_exported(void **state)
     char digest[65] = "";
     write_cut(1, &m);
     l.rows->table[1].dim++;
-    const struct cut_tables end = {
-        .job = &job, .layout = &l, .output = dir, .checkpoints = dir, .folder = "model"};
+    const struct cut_tables end = {.job = &job,
+                                   .layout = &l,
+                                   .output = dir,
+                                   .checkpoints = folder_place(dir),
+                                   .folder = "model"};
     assert_int_equal(cut_tables_export(&end, &m, digest, &e), ERR_STATE);
     assert_non_null(strstr(e.text, "checkpoint 1 has other tables than the job"));
     manifest_close(&m);

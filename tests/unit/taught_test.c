@@ -80,17 +80,17 @@ static void publish(struct fixture *f, uint64_t cut, bool final, const char *enc
                          .file = &file,
                          .ps = 1,
                          .ps_threads = threads};
-    if (checkpoint_write_shard(f->checkpoints, cut, &s, &file, &f->e) ||
-        (encoding && checkpoint_write_encoding(f->checkpoints, cut, encoding, strlen(encoding),
-                                               &m.encoding, &f->e)) ||
-        checkpoint_publish(f->checkpoints, &m, &f->e))
+    if (checkpoint_write_shard((struct cut){folder_place(f->checkpoints), cut}, &s, &file, &f->e) ||
+        (encoding && checkpoint_write_encoding((struct cut){folder_place(f->checkpoints), cut},
+                                               encoding, strlen(encoding), &m.encoding, &f->e)) ||
+        checkpoint_publish(folder_place(f->checkpoints), &m, &f->e))
         fail_msg("%s", f->e.text);
 }
 
 static enum err finds(struct fixture *f)
 {
     taught_close(&f->t);
-    return taught_find(&f->t, &f->job, f->dir, f->checkpoints, NULL, &f->e);
+    return taught_find(&f->t, &f->job, f->dir, folder_place(f->checkpoints), NULL, &f->e);
 }
 
 /* Which numbers its words get, as "1 2 "; *encoding is the caller's. */

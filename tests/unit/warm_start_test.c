@@ -120,15 +120,17 @@ static void write_final(uint64_t cut, const char *run)
                          .ps = 1,
                          .ps_threads = threads};
     (void)snprintf(m.run, sizeof m.run, "%s", run);
-    assert_int_equal(checkpoint_write_shard(checkpoints, cut, &s, &file, &e), ERR_OK);
-    assert_int_equal(checkpoint_publish(checkpoints, &m, &e), ERR_OK);
+    assert_int_equal(
+        checkpoint_write_shard((struct cut){folder_place(checkpoints), cut}, &s, &file, &e),
+        ERR_OK);
+    assert_int_equal(checkpoint_publish(folder_place(checkpoints), &m, &e), ERR_OK);
 }
 
 static struct manifest loaded(uint64_t cut)
 {
     struct manifest m;
     struct errmsg e = {""};
-    if (checkpoint_load(checkpoints, cut, &m, &e))
+    if (checkpoint_load((struct cut){folder_place(checkpoints), cut}, &m, &e))
         fail_msg("%s", e.text);
     return m;
 }
@@ -153,7 +155,8 @@ static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **st
     (void)state;
     struct errmsg e = {""};
     struct job job = job_of("tuesday");
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(ELEMS), NULL, "{}"};
+    const struct warm_start s = {&job,      fingerprint, dir, folder_place(checkpoints),
+                                 of(ELEMS), NULL,        "{}"};
     write_final(6, "sunday");
     write_final(7, "monday");
     put_file("checkpoints", "journal");
@@ -164,7 +167,7 @@ static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **st
     if (warm_start_begin(&s, &old, &e))
         fail_msg("%s", e.text);
     struct manifest m = loaded(8);
-    assert_int_equal(checkpoint_verify(checkpoints, &m, &e), ERR_OK);
+    assert_int_equal(checkpoint_verify(folder_place(checkpoints), &m, &e), ERR_OK);
     assert_string_equal(m.run, "tuesday");
     assert_string_not_equal(m.uuid, old.uuid);
     assert_int_equal(strlen(m.uuid), 36);
@@ -174,14 +177,16 @@ static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **st
     assert_memory_equal(m.data_fingerprint, fingerprint, sizeof fingerprint);
     char *encoding;
     size_t bytes;
-    assert_int_equal(checkpoint_read_encoding(checkpoints, &m, &encoding, &bytes, &e), ERR_OK);
+    assert_int_equal(checkpoint_read_encoding(folder_place(checkpoints), &m, &encoding, &bytes, &e),
+                     ERR_OK);
     assert_string_equal(encoding, "{}");
     mem_free(encoding);
     assert_int_equal(m.files, 2);
     float *got = mem_floats(ELEMS), *slot[OPTIMIZER_SLOTS_MAX] = {0};
     for (int i = 0; i < 3; i++)
         slot[i] = mem_floats(ELEMS);
-    assert_int_equal(checkpoint_read(checkpoints, &m, 0, ELEMS, got, slot, &e), ERR_OK);
+    assert_int_equal(checkpoint_read(folder_place(checkpoints), &m, 0, ELEMS, got, slot, &e),
+                     ERR_OK);
     assert_memory_equal(got, average, ELEMS * sizeof *got);
     assert_memory_equal(slot[2], average, ELEMS * sizeof *got);
     for (int i = 0; i < ELEMS; i++)
@@ -206,7 +211,8 @@ static void new_rows_have_first_values_and_the_others_what_was_learned(void **st
     struct tensor t = {.name = "k", .rank = 2, .shape = {ROWS, WIDTH}, .init = INIT_ONES};
     struct layout l = {0};
     uint8_t flags[] = {0, 1, 0, 1}, *fresh[] = {flags};
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, &l, fresh, NULL};
+    const struct warm_start s = {&job, fingerprint, dir, folder_place(checkpoints),
+                                 &l,   fresh,       NULL};
     float got[ROWS * WIDTH], m_slot[ROWS * WIDTH], mean[ROWS * WIDTH],
         *slot[OPTIMIZER_SLOTS_MAX] = {m_slot, NULL, mean};
     assert_int_equal(layout_add(&l, &t, &e), ERR_OK);
@@ -218,7 +224,8 @@ static void new_rows_have_first_values_and_the_others_what_was_learned(void **st
         fail_msg("%s", e.text);
     struct manifest m = loaded(8);
     assert_int_equal(m.total_elems, ROWS * WIDTH);
-    assert_int_equal(checkpoint_read(checkpoints, &m, 0, ROWS * WIDTH, got, slot, &e), ERR_OK);
+    assert_int_equal(checkpoint_read(folder_place(checkpoints), &m, 0, ROWS * WIDTH, got, slot, &e),
+                     ERR_OK);
     for (int i = 0; i < WIDTH; i++) {
         assert_true(got[i] == average[i] && got[2 * WIDTH + i] == average[WIDTH + i]);
         assert_true(got[WIDTH + i] == 1 && got[3 * WIDTH + i] == 1);
@@ -290,8 +297,8 @@ static void write_final_tables(uint64_t dense, uint32_t keys)
                          .files = 1,
                          .begun = begun,
                          .file = &file};
-    if (checkpoint_write_shard(checkpoints, 7, &s, &file, &e) ||
-        checkpoint_publish(checkpoints, &m, &e))
+    if (checkpoint_write_shard((struct cut){folder_place(checkpoints), 7}, &s, &file, &e) ||
+        checkpoint_publish(folder_place(checkpoints), &m, &e))
         fail_msg("%s", e.text);
     row_copy_close(&c);
 }
@@ -337,22 +344,25 @@ static void rows_of_tables_keep_their_weights_and_stamps_alone(void **state)
     struct job job = job_of_tables();
     const uint64_t dense[] = {ELEMS, 64, 0};
     for (int i = 0; i < 3; i++) {
-        const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(dense[i]), NULL, NULL};
+        const struct warm_start s = {&job,         fingerprint, dir, folder_place(checkpoints),
+                                     of(dense[i]), NULL,        NULL};
         struct errmsg e = {""};
         uint32_t rows = 0;
         write_final_tables(dense[i], KEYS);
         struct manifest old = loaded(7);
         struct checkpoint_tables before, after;
-        assert_int_equal(checkpoint_read_tables(checkpoints, &old, &before, &e), ERR_OK);
+        assert_int_equal(checkpoint_read_tables(folder_place(checkpoints), &old, &before, &e),
+                         ERR_OK);
         if (warm_start_begin(&s, &old, &e))
             fail_msg("%s", e.text);
         struct manifest m = loaded(8);
         assert_int_equal(m.files, dense[i] == ELEMS ? 2 : 1);
-        assert_int_equal(checkpoint_verify(checkpoints, &m, &e), ERR_OK);
-        assert_int_equal(checkpoint_read_tables(checkpoints, &m, &after, &e), ERR_OK);
+        assert_int_equal(checkpoint_verify(folder_place(checkpoints), &m, &e), ERR_OK);
+        assert_int_equal(checkpoint_read_tables(folder_place(checkpoints), &m, &after, &e), ERR_OK);
         assert_memory_equal(after.digest, before.digest, sizeof after.digest);
         assert_int_equal(after.clock, CLOCK);
-        if (checkpoint_read_rows(checkpoints, &m, (struct bucket_range){0, ROW_BUCKETS},
+        if (checkpoint_read_rows(folder_place(checkpoints), &m,
+                                 (struct bucket_range){0, ROW_BUCKETS},
                                  &(struct row_sink){.rows = take_row, .ctx = &rows}, &e))
             fail_msg("%s", e.text);
         assert_int_equal(rows, 2 * KEYS);
@@ -384,7 +394,8 @@ static void rows_that_were_not_seen_since_an_old_enough_run_began_go(void **stat
     write_final_tables(64, KEYS);
     for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
         struct job job = job_of_tables();
-        const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(64), NULL, NULL};
+        const struct warm_start s = {&job,   fingerprint, dir, folder_place(checkpoints),
+                                     of(64), NULL,        NULL};
         struct errmsg e = {""};
         uint32_t rows = 0, wide = keys_up_to(t[i].wide_floor), deep = keys_up_to(t[i].deep_floor);
         job.model.table[0].unseen_days = t[i].wide;
@@ -393,13 +404,15 @@ static void rows_that_were_not_seen_since_an_old_enough_run_began_go(void **stat
         floors[1] = t[i].wide_floor;
         struct manifest old = loaded(7);
         int hold;
-        assert_int_equal(checkpoint_hold(checkpoints, 7, &hold, &e), ERR_OK);
+        assert_int_equal(checkpoint_hold((struct cut){folder_place(checkpoints), 7}, &hold, &e),
+                         ERR_OK);
         if (warm_start_begin(&s, &old, &e))
             fail_msg("%s", e.text);
-        checkpoint_release(hold);
+        place_release(hold);
         struct manifest m = loaded(8);
-        assert_int_equal(checkpoint_verify(checkpoints, &m, &e), ERR_OK);
-        if (checkpoint_read_rows(checkpoints, &m, (struct bucket_range){0, ROW_BUCKETS},
+        assert_int_equal(checkpoint_verify(folder_place(checkpoints), &m, &e), ERR_OK);
+        if (checkpoint_read_rows(folder_place(checkpoints), &m,
+                                 (struct bucket_range){0, ROW_BUCKETS},
                                  &(struct row_sink){.rows = take_row, .ctx = &rows}, &e))
             fail_msg("%s", e.text);
         assert_int_equal(rows, 2 * KEYS - wide - deep);
@@ -424,7 +437,8 @@ static void no_memory_for_rows_leaves_the_old_job_as_it_was(void **state)
 {
     (void)state;
     struct job job = job_of_tables();
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(64), NULL, NULL};
+    const struct warm_start s = {&job,   fingerprint, dir, folder_place(checkpoints),
+                                 of(64), NULL,        NULL};
     write_final_tables(64, 100);
     long fired = 0;
     for (bool more = true; more; fired += more) {
@@ -447,7 +461,8 @@ static void a_job_without_a_table_of_the_old_one_is_refused(void **state)
 {
     (void)state;
     struct job job = job_of_tables();
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(64), NULL, NULL};
+    const struct warm_start s = {&job,   fingerprint, dir, folder_place(checkpoints),
+                                 of(64), NULL,        NULL};
     struct errmsg e = {""};
     write_final_tables(64, 100);
     job.model.tables = 1;
@@ -462,7 +477,8 @@ static void one_that_could_not_be_written_leaves_the_old_job_as_it_was(void **st
 {
     (void)state;
     struct job job = job_of("tuesday");
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(64), NULL, NULL};
+    const struct warm_start s = {&job,   fingerprint, dir, folder_place(checkpoints),
+                                 of(64), NULL,        NULL};
     elems = 64;
     write_final(7, "monday");
     put_file("checkpoints", "journal");
@@ -488,7 +504,8 @@ static void what_one_that_died_left_of_the_old_job_goes(void **state)
 {
     (void)state;
     struct job job = job_of("tuesday");
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(64), NULL, NULL};
+    const struct warm_start s = {&job,   fingerprint, dir, folder_place(checkpoints),
+                                 of(64), NULL,        NULL};
     struct errmsg e = {""};
     elems = 64;
     write_final(7, "monday");
@@ -497,14 +514,14 @@ static void what_one_that_died_left_of_the_old_job_goes(void **state)
         fail_msg("%s", e.text);
     write_final(7, "monday");
     struct manifest m = loaded(8);
-    warm_start_settle(&job, checkpoints, &old); /* not ours */
+    warm_start_settle(&job, folder_place(checkpoints), &old); /* not ours */
     assert_true(there("checkpoints/cut-0000000007"));
     write_final(9, "tuesday");
-    warm_start_settle(&job, checkpoints,
+    warm_start_settle(&job, folder_place(checkpoints),
                       &m); /* not the newest: a damaged one would be all that stays */
     assert_true(there("checkpoints/cut-0000000007"));
     assert_int_equal(remove_cut(9), 0);
-    warm_start_settle(&job, checkpoints, &m);
+    warm_start_settle(&job, folder_place(checkpoints), &m);
     assert_false(there("checkpoints/cut-0000000007"));
     assert_true(there("checkpoints/cut-0000000008/manifest.gw"));
     manifest_close(&m);
@@ -517,7 +534,8 @@ static void a_damaged_cut_does_not_outlast_it(void **state)
 {
     (void)state;
     struct job job = job_of("tuesday");
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(64), NULL, NULL};
+    const struct warm_start s = {&job,   fingerprint, dir, folder_place(checkpoints),
+                                 of(64), NULL,        NULL};
     struct errmsg e = {""};
     elems = 64;
     write_final(7, "monday");
@@ -541,7 +559,8 @@ static void another_model_is_refused_by_name(void **state)
     (void)state;
     struct job job = job_of("tuesday");
     char other[] = "model.layers[0].dense.units = 4\noptimizer = adam\n";
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(ELEMS), NULL, NULL};
+    const struct warm_start s = {&job,      fingerprint, dir, folder_place(checkpoints),
+                                 of(ELEMS), NULL,        NULL};
     struct errmsg e = {""};
     char want[256];
     write_final(7, "monday");
@@ -554,7 +573,7 @@ static void another_model_is_refused_by_name(void **state)
                    dir);
     assert_string_equal(e.text, want);
     job.identity_text = is;
-    const struct warm_start larger = {&job,           fingerprint, dir, checkpoints,
+    const struct warm_start larger = {&job,           fingerprint, dir, folder_place(checkpoints),
                                       of(ELEMS + 16), NULL,        NULL};
     assert_int_equal(warm_start_begin(&larger, &old, &e), ERR_INPUT);
     assert_false(there("checkpoints/cut-0000000008"));

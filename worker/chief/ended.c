@@ -23,8 +23,8 @@ static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)
     return ERR_OK;
 }
 
-static enum err look_at_blocks(struct look *look, const char *checkpoints, const struct manifest *m,
-                               struct errmsg *e)
+static enum err look_at_blocks(struct look *look, const struct place *checkpoints,
+                               const struct manifest *m, struct errmsg *e)
 {
     struct checkpoint_shard all = {.elems = m->total_elems, .w = mem_floats(m->total_elems)};
     float *const no_slots[OPTIMIZER_SLOTS_MAX] = {NULL};
@@ -37,8 +37,8 @@ static enum err look_at_blocks(struct look *look, const char *checkpoints, const
     return err;
 }
 
-static enum err look_at_rows(struct look *look, const char *checkpoints, const struct manifest *m,
-                             struct errmsg *e)
+static enum err look_at_rows(struct look *look, const struct place *checkpoints,
+                             const struct manifest *m, struct errmsg *e)
 {
     const struct row_sink sink = {.rows = take, .ctx = look};
     enum err err = checkpoint_read_tables(checkpoints, m, &look->tables, e);
@@ -72,8 +72,8 @@ static const char *broken_loss(const struct manifest *m)
     return m->eval.valid && !isfinite(m->eval.loss) ? "the loss of the evaluation" : NULL;
 }
 
-enum err ended_look(const char *checkpoints, const struct manifest *final, const struct layout *l,
-                    char words[ENDED_WORDS_BYTES], struct errmsg *e)
+enum err ended_look(const struct place *checkpoints, const struct manifest *final,
+                    const struct layout *l, char words[ENDED_WORDS_BYTES], struct errmsg *e)
 {
     struct look look = {.broken.kind = BROKEN_NONE};
     char what[WHAT_BYTES];

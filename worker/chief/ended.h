@@ -10,7 +10,8 @@ enum { ENDED_WORDS_BYTES = 512 };
 
 /* Read the checkpoint's weights and rows, and check the losses in its manifest. `words`: why the job has failed, and
  * what to do; "" if all values are finite. Blocks on the disk. Errors: as checkpoint_read. */
-enum err ended_look(const char *checkpoints, const struct manifest *final, const struct layout *l,
-                    char words[ENDED_WORDS_BYTES], struct errmsg *e) MUST_CHECK;
+enum err ended_look(const struct place *checkpoints, const struct manifest *final,
+                    const struct layout *l, char words[ENDED_WORDS_BYTES],
+                    struct errmsg *e) MUST_CHECK;
 
 #endif

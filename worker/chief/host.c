@@ -33,7 +33,7 @@ enum err host_new(struct host **out, const struct host_config *config, struct er
     h->kept_hold = -1;
     disk_thread_init(&h->checkpoints_disk);
     disk_thread_init(&h->journal_disk);
-    (void)snprintf(h->checkpoints, sizeof h->checkpoints, "%s/checkpoints", config->output);
+    place_folder(&h->checkpoints, config->output, "checkpoints");
     *out = h;
     return ERR_OK;
 }
@@ -89,9 +89,9 @@ static enum err check_cut(const struct host *h, struct manifest *m, struct errms
         memcmp(m->data_fingerprint, h->config.contents->fingerprint, sizeof m->data_fingerprint) ==
             0)
         return ERR_OK;
-    enum err err =
-        err_set(e, ERR_STATE, "checkpoint %" PRIu64 " in %.200s belongs to another job: %.200s",
-                m->cut, h->checkpoints, what.text[0] ? what.text : "its training data differ");
+    enum err err = err_set(
+        e, ERR_STATE, "checkpoint %" PRIu64 " in %.200s belongs to another job: %.200s", m->cut,
+        h->checkpoints.where, what.text[0] ? what.text : "its training data differ");
     manifest_close(m);
     return err;
 }
@@ -104,7 +104,7 @@ static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m, struc
     enum err err = dirguard_check(e);
     if (err)
         return err;
-    err = host_find_cut(h->checkpoints, below, m, e);
+    err = host_find_cut(&h->checkpoints, below, m, e);
     return err ? err : check_cut(h, m, e);
 }
 
@@ -112,7 +112,7 @@ static void io_discard(void *ctx, uint64_t cut)
 {
     const struct host *h = ctx;
     if (!dirguard_check(NULL))
-        checkpoint_discard(h->checkpoints, cut);
+        checkpoint_discard((struct cut){&h->checkpoints, cut});
 }
 
 static void io_kept(void *ctx, uint64_t ask, enum chief_kept what, uint64_t cut, uint64_t step)
@@ -270,7 +270,7 @@ static Gradwire__Settings settings_of(const struct job *job, uint64_t batches_pe
     return s;
 }
 
-static enum err next_cut(const char *checkpoints, uint64_t *next, struct errmsg *e)
+static enum err next_cut(const struct place *checkpoints, uint64_t *next, struct errmsg *e)
 {
     uint64_t *cuts = NULL;
     size_t n = 0;
@@ -305,7 +305,7 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .learned_epochs = h->config.learned_epochs,
         .unkept_step = h->config.unkept_step,
     };
-    enum err err = next_cut(h->checkpoints, &config.next_cut, e);
+    enum err err = next_cut(&h->checkpoints, &config.next_cut, e);
     if (err)
         return err;
     (void)job_is_exact(job, cluster_workers_most(cluster), config.inexact);
@@ -324,7 +324,7 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
     h->control = control;
     h->started_ms = clock_now_ms();
     pending_init(&h->pending);
-    store_server_init(&h->store_server, h->checkpoints, control, &h->checkpoints_disk);
+    store_server_init(&h->store_server, &h->checkpoints, control, &h->checkpoints_disk);
     enum err err = host_page_start(h, e);
     if (!err)
         err = host_make_token(h, io_random(h), e);
@@ -390,7 +390,7 @@ static void host_on_letter(void *role, struct mail *m)
         chief_go_back(h->chief, m->number, now);
     } else if (m->type == HOST_HELD) {
         if (h->kept_hold >= 0)
-            checkpoint_release(h->kept_hold);
+            place_release(h->kept_hold);
         h->kept_hold = (int)m->number;
     } else if (m->type == HOST_STORED) {
         if (m->number == STORE_SERVER_READER)

@@ -55,12 +55,13 @@ const struct chief *host_chief(const struct host *h);
  * compares the identity of job and data. Errors: ERR_NOTFOUND: no cut; ERR_CORRUPT: cuts exist, but none can be
  * used, and *e has the reason for each (never a reason to begin from scratch); ERR_NEWER: the newest is from a newer
  * release, and an older one would lose what it learned; ERR_NOMEM. *m is the caller's. */
-enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m,
+enum err host_find_cut(const struct place *checkpoints, uint64_t below, struct manifest *m,
                        struct errmsg *e) MUST_CHECK;
 
 /* Find the newest final cut, and check all of it. An older cut never takes its place: its rows are not those of the
  * weights that the job has learned. Errors: ERR_NOTFOUND: no cut is final; ERR_CORRUPT, ERR_NEWER, ERR_IO: it, or a
  * newer one's manifest, cannot be read; ERR_NOMEM. *e names the file. *m is the caller's. */
-enum err host_find_final(const char *checkpoints, struct manifest *m, struct errmsg *e) MUST_CHECK;
+enum err host_find_final(const struct place *checkpoints, struct manifest *m,
+                         struct errmsg *e) MUST_CHECK;
 
 #endif

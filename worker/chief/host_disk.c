@@ -39,7 +39,7 @@ static void complain(struct complaints *c, const char *checkpoints, uint64_t cut
                    why);
 }
 
-enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest *m,
+enum err host_find_cut(const struct place *checkpoints, uint64_t below, struct manifest *m,
                        struct errmsg *e)
 {
     uint64_t *cuts = NULL, newest = 0, unfinished = 0;
@@ -63,14 +63,14 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
     for (size_t i = 0; i < n && checkpoint_unusable(err); i++) {
         if (cuts[i] >= below)
             continue;
-        err = checkpoint_load_whole(checkpoints, cuts[i], m, e);
+        err = checkpoint_load_whole((struct cut){checkpoints, cuts[i]}, m, e);
         if (checkpoint_unusable(err))
             log_warn("checkpoint %" PRIu64 " cannot be used, the one before it is tried: %s",
                      cuts[i], e->text);
         else if (err)
             log_warn("checkpoint %" PRIu64 " is not read: %s", cuts[i], e->text);
         if (err)
-            complain(&all, checkpoints, cuts[i], e->text);
+            complain(&all, checkpoints->where, cuts[i], e->text);
     }
     mem_free(cuts);
     if (!n || !checkpoint_unusable(err))
@@ -79,10 +79,11 @@ enum err host_find_cut(const char *checkpoints, uint64_t below, struct manifest 
                    all.named > COMPLAINTS_MAX ? "; the others are in the log" : "");
 }
 
-static enum err is_final(const char *checkpoints, uint64_t cut, bool *final, struct errmsg *e)
+static enum err is_final(const struct place *checkpoints, uint64_t cut, bool *final,
+                         struct errmsg *e)
 {
     struct manifest m;
-    enum err err = checkpoint_load_manifest(checkpoints, cut, &m, e);
+    enum err err = checkpoint_load_manifest((struct cut){checkpoints, cut}, &m, e);
     if (err)
         return err;
     *final = m.final;
@@ -90,7 +91,7 @@ static enum err is_final(const char *checkpoints, uint64_t cut, bool *final, str
     return ERR_OK;
 }
 
-enum err host_find_final(const char *checkpoints, struct manifest *m, struct errmsg *e)
+enum err host_find_final(const struct place *checkpoints, struct manifest *m, struct errmsg *e)
 {
     uint64_t *cuts = NULL;
     size_t n = 0, i = 0;
@@ -99,8 +100,9 @@ enum err host_find_final(const char *checkpoints, struct manifest *m, struct err
     while (!err && !final && i < n)
         err = is_final(checkpoints, cuts[i++], &final, e);
     if (!err)
-        err = final ? checkpoint_load_whole(checkpoints, cuts[i - 1], m, e)
-                    : err_set(e, ERR_NOTFOUND, "%s: no checkpoint is the final one", checkpoints);
+        err = final ? checkpoint_load_whole((struct cut){checkpoints, cuts[i - 1]}, m, e)
+                    : err_set(e, ERR_NOTFOUND, "%s: no checkpoint is the final one",
+                              checkpoints->where);
     mem_free(cuts);
     return err;
 }
@@ -140,7 +142,7 @@ static void hold(const struct publication *p)
 {
     struct errmsg e = {""};
     int hold;
-    if (checkpoint_hold(p->host->checkpoints, p->m.cut, &hold, &e))
+    if (checkpoint_hold((struct cut){&p->host->checkpoints, p->m.cut}, &hold, &e))
         log_warn("checkpoint %" PRIu64 " cannot be protected from removal: %s", p->m.cut, e.text);
     else
         control_post(p->host->control, HOST_HELD, (uint64_t)hold, NULL, NULL);
@@ -225,31 +227,31 @@ static enum err look_at_files(const struct publication *p, struct errmsg *e)
 {
     struct errmsg why = {""};
     uint32_t bad;
-    enum err err = checkpoint_check_files(p->host->checkpoints, &p->m, &bad, &why);
+    enum err err = checkpoint_check_files(&p->host->checkpoints, &p->m, &bad, &why);
     return err ? err_set(e, err, "ps %" PRIu32 ": %s", p->from[bad], why.text) : ERR_OK;
 }
 
 static void publish(void *arg)
 {
     struct publication *p = arg;
-    const char *dir = p->host->checkpoints;
+    const struct place *place = &p->host->checkpoints;
     struct errmsg e = {""};
     const char *encoding = p->host->config.encoding;
     enum err err = ERR_OK;
     sync_history(p->host);
     if (encoding)
-        err = checkpoint_write_encoding(dir, p->m.cut, encoding, strlen(encoding), &p->m.encoding,
-                                        &e);
+        err = checkpoint_write_encoding((struct cut){place, p->m.cut}, encoding, strlen(encoding),
+                                        &p->m.encoding, &e);
     if (!err)
         err = look_at_files(p, &e);
     if (!err)
-        err = checkpoint_publish(dir, &p->m, &e);
+        err = checkpoint_publish(place, &p->m, &e);
     if (!err)
-        journal_unmark(dir);
+        journal_unmark(place);
     if (!err && p->holds)
         hold(p);
     if (!err)
-        checkpoint_prune(dir, p->host->control->config.job->checkpoint.keep);
+        checkpoint_prune(place, p->host->control->config.job->checkpoint.keep);
     post_word(p->host->control, HOST_PUBLISHED, p->m.cut, err ? e.text : NULL);
     publication_free(p);
 }
@@ -316,7 +318,7 @@ static void append(void *arg)
 {
     struct record *r = arg;
     struct errmsg e = {""};
-    enum err err = journal_append(r->host->checkpoints, &r->entry, 1, &e);
+    enum err err = journal_append(&r->host->checkpoints, &r->entry, 1, &e);
     post_word(r->host->control, HOST_JOURNALED, 1, err ? e.text : NULL);
     mem_free(r);
 }
@@ -378,7 +380,8 @@ static void look(void *arg)
     struct eval_log log = {.n = 0};
     const struct eval_result *r = NULL;
     struct looked *found = mem_zalloc(1, sizeof *found);
-    if (found && checkpoint_load_manifest(h->checkpoints, s->cut, &m, &e) == ERR_OK &&
+    if (found &&
+        checkpoint_load_manifest((struct cut){&h->checkpoints, s->cut}, &m, &e) == ERR_OK &&
         eval_log_read(&log, h->control->config.job, h->config.output, &e) == ERR_OK)
         r = eval_log_of(&log, &m);
     if (r && (r->final || !s->final)) {
@@ -460,7 +463,7 @@ static void undo_results(void *arg)
     struct errmsg e;
     struct manifest base = {0};
     struct eval_log log = {.n = 0};
-    enum err err = checkpoint_load_manifest(s->host->checkpoints, s->cut, &base, &e);
+    enum err err = checkpoint_load_manifest((struct cut){&s->host->checkpoints, s->cut}, &base, &e);
     if (!err)
         err = eval_log_read(&log, job, output, &e);
     if (!err && eval_log_undo(&log, &base, 1) != UINT64_MAX)
@@ -502,34 +505,25 @@ void host_check_dir(struct host *h, int64_t now_ms)
 
 /* ---- the storage's token ---- */
 
-static void token_path(const struct host *h, char *path, size_t bytes)
-{
-    (void)snprintf(path, bytes, "%s/%s", h->checkpoints, h->store_token);
-}
-
 enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e)
 {
-    char path[sizeof h->checkpoints + sizeof h->store_token];
     if (h->control->config.job->checkpoint.store == STORE_CHIEF)
         return ERR_OK;
-    enum err err = files_mkdirs(h->checkpoints, e);
     (void)snprintf(h->store_token, sizeof h->store_token, ".storage-%016" PRIx64, random);
-    token_path(h, path, sizeof path);
-    return err ? err : files_write(path, "", 0, e);
+    return place_put(&h->checkpoints, h->store_token, "", 0, e);
 }
 
-/* Renamed, since that works on a full disk, too. Made again if somebody has removed it. */
+/* Renamed, since that works on a full disk, too: only a folder has a token. Made again if somebody has removed it. */
 void host_rename_token(struct host *h, uint64_t random)
 {
-    char was[sizeof h->store_token], from[sizeof h->checkpoints + sizeof was], to[sizeof from];
+    char was[sizeof h->store_token], from[FILES_PATH_MAX], to[FILES_PATH_MAX];
     struct errmsg e = {""};
-    if (!h->store_token[0])
+    if (!h->store_token[0] || place_path(&h->checkpoints, h->store_token, from, &e))
         return;
     memcpy(was, h->store_token, sizeof was);
-    token_path(h, from, sizeof from);
     (void)snprintf(h->store_token, sizeof h->store_token, ".storage-%016" PRIx64, random);
-    token_path(h, to, sizeof to);
-    if (rename(from, to) == 0 || (errno == ENOENT && !host_make_token(h, random, &e)))
+    if (place_path(&h->checkpoints, h->store_token, to, &e) == ERR_OK &&
+        (rename(from, to) == 0 || (errno == ENOENT && !host_make_token(h, random, &e))))
         return;
     log_warn("%s cannot be renamed (%s): a ps whose directory is a copy of it may not notice that",
              from, e.text[0] ? e.text : strerror(errno));
@@ -538,8 +532,7 @@ void host_rename_token(struct host *h, uint64_t random)
 
 void host_remove_token(struct host *h)
 {
-    char path[sizeof h->checkpoints + sizeof h->store_token];
-    token_path(h, path, sizeof path);
+    struct errmsg e;
     if (h->store_token[0])
-        (void)unlink(path);
+        (void)!place_remove(&h->checkpoints, h->store_token, &e);
 }

@@ -8,6 +8,7 @@
 #include "common/peers/greeting.h"
 #include "common/net/listen.h"
 #include "common/peers/pending.h"
+#include "common/place/place.h"
 #include "worker/chief/host.h"
 #include "worker/chief/store_server.h"
 #include "worker/chief/health.h"
@@ -62,7 +63,7 @@ struct host {
     struct host_config config;
     struct control *control;
     struct chief *chief;
-    char checkpoints[4096];
+    struct place checkpoints;
     struct ps_link *ps;
     struct worker_link *worker_links;
     struct pending pending;

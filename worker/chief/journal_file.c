@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/crc32c.h"
 #include "common/base/mem.h"
@@ -117,33 +116,29 @@ enum err journal_parse(struct journal *j, const char *text, size_t bytes, struct
 
 /* ---- the file ---- */
 
-static void journal_path(char out[4200], const char *checkpoints)
-{
-    (void)snprintf(out, 4200, "%s/journal", checkpoints);
-}
+static const char journal_file[] = "journal";
 
-enum err journal_read(struct journal *j, const char *checkpoints, struct journal_damage *d,
+enum err journal_read(struct journal *j, const struct place *checkpoints, struct journal_damage *d,
                       struct errmsg *e)
 {
-    char path[4200];
     uint8_t *text = NULL;
     size_t bytes = 0;
-    journal_path(path, checkpoints);
     *d = (struct journal_damage){0};
-    enum err err = files_read_regular(path, JOURNAL_MAX_BYTES, &text, &bytes, e);
+    enum err err = place_get(checkpoints, journal_file, JOURNAL_MAX_BYTES, &text, &bytes, e);
     if (err)
         return err == ERR_NOTFOUND ? ERR_OK : err;
     err = journal_parse(j, (const char *)text, bytes, d);
     mem_free(text);
-    return err ? err_set(e, err, "%s: out of memory", path) : ERR_OK;
+    return err ? err_set(e, err, "%s/%s: out of memory", checkpoints->where, journal_file) : ERR_OK;
 }
 
-enum err journal_append(const char *checkpoints, const struct journal_entry *entry, size_t n,
-                        struct errmsg *e)
+enum err journal_append(const struct place *checkpoints, const struct journal_entry *entry,
+                        size_t n, struct errmsg *e)
 {
-    char path[4200];
-    enum err err = files_mkdirs(checkpoints, e);
-    journal_path(path, checkpoints);
+    char path[FILES_PATH_MAX];
+    enum err err = files_mkdirs(checkpoints->where, e);
+    if (!err)
+        err = place_path(checkpoints, journal_file, path, e);
     if (!err)
         err = line_file_cut_torn(path, e);
     for (size_t i = 0; i < n && !err; i++) {
@@ -156,34 +151,25 @@ enum err journal_append(const char *checkpoints, const struct journal_entry *ent
 /* ---- the mark ---- */
 
 enum { MARK_MAX_BYTES = 4096 };
+static const char mark_name[] = ".begins";
 
-static void mark_path(char out[4200], const char *checkpoints)
+enum err journal_mark(const struct place *checkpoints, const char *job, struct errmsg *e)
 {
-    (void)snprintf(out, 4200, "%s/.begins", checkpoints);
+    return place_put(checkpoints, mark_name, job, strlen(job), e);
 }
 
-enum err journal_mark(const char *checkpoints, const char *job, struct errmsg *e)
+void journal_unmark(const struct place *checkpoints)
 {
-    char path[4200];
-    mark_path(path, checkpoints);
-    return files_write(path, job, strlen(job), e);
+    struct errmsg e;
+    (void)!place_remove(checkpoints, mark_name, &e);
 }
 
-void journal_unmark(const char *checkpoints)
+bool journal_begins(const struct place *checkpoints, const char *job)
 {
-    char path[4200];
-    mark_path(path, checkpoints);
-    (void)unlink(path);
-}
-
-bool journal_begins(const char *checkpoints, const char *job)
-{
-    char path[4200];
     uint8_t *text = NULL;
     size_t bytes = 0;
     struct errmsg e;
-    mark_path(path, checkpoints);
-    enum err err = files_read_regular(path, MARK_MAX_BYTES, &text, &bytes, &e);
+    enum err err = place_get(checkpoints, mark_name, MARK_MAX_BYTES, &text, &bytes, &e);
     if (err)
         return err != ERR_NOTFOUND; /* it may be this job's */
     bool is = bytes == strlen(job) && memcmp(text, job, bytes) == 0;

@@ -6,6 +6,7 @@
 #ifndef GRADWIRE_WORKER_CHIEF_JOURNAL_FILE_H
 #define GRADWIRE_WORKER_CHIEF_JOURNAL_FILE_H
 
+#include "common/place/place.h"
 #include "worker/chief/core/journal.h"
 
 enum { JOURNAL_LINE_MAX = 272, JOURNAL_MAX_BYTES = 1 << 30 };
@@ -24,18 +25,19 @@ enum err journal_parse(struct journal *j, const char *text, size_t bytes,
                        struct journal_damage *d) MUST_CHECK;
 
 /* Read checkpoints/journal; a missing file counts as an empty one. Errors: ERR_IO, ERR_TOOBIG, ERR_NOMEM. */
-enum err journal_read(struct journal *j, const char *checkpoints, struct journal_damage *d,
+enum err journal_read(struct journal *j, const struct place *checkpoints, struct journal_damage *d,
                       struct errmsg *e) MUST_CHECK;
 /* Append entries and fsync the file; if the file is new, the directory too. Blocks. Errors: ERR_IO. */
-enum err journal_append(const char *checkpoints, const struct journal_entry *entry, size_t n,
-                        struct errmsg *e) MUST_CHECK;
+enum err journal_append(const struct place *checkpoints, const struct journal_entry *entry,
+                        size_t n, struct errmsg *e) MUST_CHECK;
 
 /* The file checkpoints/.begins is there from the start of a job until its first cut is published. So in a directory without
  * cuts, the journal is that of a job whose ps may live, or (no such file) of a job whose cuts were removed.
  * It has the text `job`, which tells jobs apart: the directory may be given to another job in between. journal_mark writes
  * it; journal_unmark removes it; journal_begins: this job's is there. Block. Errors: ERR_IO. */
-enum err journal_mark(const char *checkpoints, const char *job, struct errmsg *e) MUST_CHECK;
-void journal_unmark(const char *checkpoints);
-bool journal_begins(const char *checkpoints, const char *job);
+enum err journal_mark(const struct place *checkpoints, const char *job,
+                      struct errmsg *e) MUST_CHECK;
+void journal_unmark(const struct place *checkpoints);
+bool journal_begins(const struct place *checkpoints, const char *job);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/place/place.h"
 #include "export/export.h"
 
 /* ---- tables ---- */
@@ -19,14 +20,14 @@ enum err model_end_tables(const struct cut_tables *t, const struct manifest *fin
     to.folder = "model";
     if (!best->has || best->gone)
         return cut_tables_export(&to, final, digest, e);
-    enum err err = checkpoint_load(t->checkpoints, best->cut, &m, e);
+    enum err err = checkpoint_load((struct cut){t->checkpoints, best->cut}, &m, e);
     if (err)
         return err_wrap(e, err, "the best epoch's rows: ");
     if (m.crc != best->cut_manifest) {
         manifest_close(&m);
         return err_set(e, ERR_CORRUPT,
                        "the best epoch's rows: checkpoint %" PRIu64 " in %s is another one by now",
-                       best->cut, t->checkpoints);
+                       best->cut, t->checkpoints->where);
     }
     err = cut_tables_export(&to, restores ? &m : final, digest, e);
     to.folder = "best";

@@ -1,12 +1,8 @@
 #include "worker/chief/store_server.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/checkpoint/checkpoint_file.h"
 #include "common/base/list.h"
@@ -33,7 +29,7 @@ struct store_arrival {
     struct store_arrival *next;
     uint64_t connection, request;
     char file[STORE_NAME_MAX];
-    struct files_writer writer;
+    struct place_writer writer;
 };
 
 void store_server_answer_free(void *answer)
@@ -49,8 +45,8 @@ static void task_free(struct task *t)
     mem_free(t);
 }
 
-void store_server_init(struct store_server *k, const char *checkpoints, struct control *control,
-                       struct disk_thread *disk)
+void store_server_init(struct store_server *k, const struct place *checkpoints,
+                       struct control *control, struct disk_thread *disk)
 {
     *k = (struct store_server){.checkpoints = checkpoints, .control = control, .disk = disk};
 }
@@ -59,7 +55,7 @@ void store_server_init(struct store_server *k, const char *checkpoints, struct c
 
 static void drop_arrival(struct store_server *k, struct store_arrival *a)
 {
-    files_abort(&a->writer);
+    place_abort(&a->writer);
     LIST_REMOVE(k->arrivals, a);
     mem_free(a);
 }
@@ -99,22 +95,15 @@ static void drop_earlier(struct store_server *k, const struct task *t)
 static enum err begin_arrival(struct store_server *k, const struct task *t,
                               struct store_arrival **out, struct errmsg *e)
 {
-    char path[FILES_PATH_MAX];
-    enum err err = checkpoint_path(path, k->checkpoints, t->cut, CHECKPOINT_MANIFEST, e);
-    if (!err && access(path, F_OK) == 0)
-        err = err_set(e, ERR_STATE, "%s: checkpoint %" PRIu64 " is already published", t->file,
-                      t->cut);
-    if (!err)
-        err = checkpoint_path(path, k->checkpoints, t->cut, NULL, e);
-    if (!err)
-        err = files_mkdirs(path, e);
-    if (!err)
-        err = checkpoint_path(path, k->checkpoints, t->cut, t->file, e);
-    struct store_arrival *a = err ? NULL : mem_zalloc(1, sizeof *a);
-    if (!err && !a)
-        err = err_set(e, ERR_NOMEM, "no memory to keep %s", t->file);
-    if (!err)
-        err = files_begin(&a->writer, path, e);
+    char name[PLACE_NAME_MAX];
+    if (checkpoint_published((struct cut){k->checkpoints, t->cut}))
+        return err_set(e, ERR_STATE, "%s: checkpoint %" PRIu64 " is already published", t->file,
+                       t->cut);
+    struct store_arrival *a = mem_zalloc(1, sizeof *a);
+    if (!a)
+        return err_set(e, ERR_NOMEM, "no memory to keep %s", t->file);
+    cut_object(name, t->cut, t->file);
+    enum err err = place_begin(k->checkpoints, name, &a->writer, e);
     if (err) {
         mem_free(a);
         return err;
@@ -128,18 +117,21 @@ static enum err begin_arrival(struct store_server *k, const struct task *t,
     return ERR_OK;
 }
 
-/* Checks that a file which has arrived is a whole shard's file, so that no cut is published that nobody can read. */
-static enum err check_arrival(const struct store_arrival *a, struct errmsg *e)
+/* Commits a file, and checks that it is a whole shard's file, so that no cut is published that nobody can read. */
+static enum err end_arrival(struct store_arrival *a, uint64_t cut, struct errmsg *e)
 {
     struct shard_file f;
-    int fd;
-    enum err err = files_open(a->writer.temporary, &fd, e);
-    if (!err)
-        err = shard_file_adopt(&f, fd, a->writer.path, e);
+    struct errmsg why;
+    enum err err = place_commit(&a->writer, e);
     if (err)
         return err;
-    err = shard_file_verify(&f, e);
-    shard_file_close(&f);
+    err = shard_file_open(&f, (struct cut){a->writer.of, cut}, a->file, e);
+    if (!err) {
+        err = shard_file_verify(&f, e);
+        shard_file_close(&f);
+    }
+    if (err)
+        (void)!place_remove(a->writer.of, a->writer.name, &why);
     return err;
 }
 
@@ -168,50 +160,41 @@ static enum err put(struct store_server *k, const struct task *t,
                       "%s: received a piece at offset %" PRIu64 ", but %" PRIu64 " is next",
                       t->file, t->offset, a->writer.bytes);
     if (!err)
-        err = files_append(&a->writer, t->body, t->bytes, e);
+        err = place_append(&a->writer, t->body, t->bytes, e);
     if (!err)
         answer->head.offset = a->writer.bytes;
     if (!err && t->last)
-        err = check_arrival(a, e);
-    if (!err && t->last)
-        err = files_commit(&a->writer, e);
+        err = end_arrival(a, t->cut, e);
     if (a && (err || t->last))
         drop_arrival(k, a);
     return err;
 }
 
-static enum err read_piece(int fd, const struct task *t, const char *path,
+static enum err read_piece(struct place_reader *r, const struct task *t,
                            struct store_server_answer *answer)
 {
     struct errmsg *e = &answer->error;
-    struct stat st;
-    if (fstat(fd, &st))
-        return files_read_error(path, e);
-    answer->head.total = (uint64_t)st.st_size;
-    if (t->offset >= answer->head.total)
-        return err_set(e, ERR_CORRUPT, "%s: it has only %" PRIu64 " bytes", path,
-                       (uint64_t)answer->head.total);
+    answer->head.total = r->bytes;
+    if (t->offset >= r->bytes)
+        return err_set(e, ERR_CORRUPT, "%s: it has only %" PRIu64 " bytes", r->path, r->bytes);
     answer->body = mem_zalloc(STORE_PIECE_BYTES, 1);
     if (!answer->body)
         return err_set(e, ERR_NOMEM, "no memory to read %s", t->file);
-    enum err err =
-        files_read_at(fd, path, t->offset, answer->body, STORE_PIECE_BYTES, &answer->bytes, e);
-    return !err && !answer->bytes ? err_set(e, ERR_IO, "%s: it got shorter", path) : err;
+    enum err err = place_read(r, t->offset, answer->body, STORE_PIECE_BYTES, &answer->bytes, e);
+    return !err && !answer->bytes ? err_set(e, ERR_IO, "%s: it got shorter", r->path) : err;
 }
 
 static enum err get(struct store_server *k, const struct task *t,
                     struct store_server_answer *answer)
 {
-    char path[FILES_PATH_MAX];
-    enum err err = checkpoint_path(path, k->checkpoints, t->cut, t->file, &answer->error);
+    char name[PLACE_NAME_MAX];
+    struct place_reader r;
+    cut_object(name, t->cut, t->file);
+    enum err err = place_open(k->checkpoints, name, &r, &answer->error);
     if (err)
         return err;
-    int fd;
-    err = files_open(path, &fd, &answer->error);
-    if (err)
-        return err;
-    err = read_piece(fd, t, path, answer);
-    (void)close(fd);
+    err = read_piece(&r, t, answer);
+    place_close(&r);
     return err;
 }
 

@@ -1,6 +1,6 @@
 /* The chief stores the cuts of ps that do not share its storage. It writes their files to DIR/checkpoints, and reads
  * the files that they request. Both happen on the disk thread of checkpoints, so that no disk delays the chief's
- * decisions. The other end is ps/store.h or, in a worker that reads a cut's encoding.json,
+ * decisions. The other end is ps/chief_place.h or, in a worker that reads a cut's encoding.json,
  * worker/control/cut_reader.h. */
 #ifndef GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
 #define GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
@@ -18,7 +18,7 @@ struct store_peer {
 };
 
 struct store_server {
-    const char *checkpoints;
+    const struct place *checkpoints;
     struct control *control;
     struct disk_thread *disk;
     struct store_arrival *arrivals; /* used on the disk's thread: files that are being received */
@@ -35,8 +35,8 @@ struct store_server_answer {
 void store_server_answer_free(void *answer);
 
 /* All arguments are borrowed. */
-void store_server_init(struct store_server *k, const char *checkpoints, struct control *control,
-                       struct disk_thread *disk);
+void store_server_init(struct store_server *k, const struct place *checkpoints,
+                       struct control *control, struct disk_thread *disk);
 /* Remove the files that are half written. Call after disk_thread_settle. */
 void store_server_close(struct store_server *k);
 

@@ -97,7 +97,7 @@ struct control_config {
     int http_fd; /* owned by the caller; -1: none */
     bool waits;  /* --when_done=wait */
     /* for a worker that is not the chief: the directory that may have the final manifest */
-    const char *checkpoints;
+    const struct place *checkpoints;
     /* a launcher started it, for the first time: its files do not change while the job starts */
     bool handed;
     /* the encoding from the chief by which the rows were read again; NULL: they were not */

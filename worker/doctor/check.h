@@ -3,6 +3,7 @@
 #define GRADWIRE_WORKER_DOCTOR_CHECK_H
 
 #include "common/flags/flags.h"
+#include "common/place/place.h"
 #include "data/dataset.h"
 #include "worker/doctor/certificate.h"
 #include "worker/doctor/finding.h"
@@ -25,7 +26,8 @@ struct check {
     struct check_crew crew; /* for a check of all processes of this host; else all zero */
     struct job job;
     bool has_job;
-    char output[4096], checkpoints[4200];
+    char output[4096];
+    struct place checkpoints;    /* where "": there is no DIR */
     struct model *model;         /* NULL: not known */
     struct taught taught;        /* the encoding that a checkpoint defines */
     struct table_schema *schema; /* the data's columns, from the last look; NULL: none */

@@ -85,7 +85,7 @@ static void find_folders(struct check *p, struct finding *f)
     struct errmsg e = {""};
     enum err err = job_output(&p->job, p->flags->output, p->output, sizeof p->output, &e);
     if (!finding_error(f, err, &e))
-        (void)snprintf(p->checkpoints, sizeof p->checkpoints, "%s/checkpoints", p->output);
+        place_folder(&p->checkpoints, p->output, "checkpoints");
 }
 
 static void check_roles(const struct check *p, struct finding *f)
@@ -201,8 +201,8 @@ static void say_look(struct finding *f, const char *part, const struct dataset_l
 static bool find_taught(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
-    enum err err = p->checkpoints[0]
-                       ? taught_find(&p->taught, &p->job, p->output, p->checkpoints, NULL, &e)
+    enum err err = p->checkpoints.where[0]
+                       ? taught_find(&p->taught, &p->job, p->output, &p->checkpoints, NULL, &e)
                        : ERR_OK;
     return !finding_error(f, err, &e);
 }
@@ -291,7 +291,8 @@ static bool has_checkpoint(const struct check *p)
     uint64_t *cuts = NULL;
     size_t n = 0;
     struct errmsg e;
-    bool listed = p->checkpoints[0] && checkpoint_list(p->checkpoints, &cuts, &n, &e) == ERR_OK;
+    bool listed =
+        p->checkpoints.where[0] && checkpoint_list(&p->checkpoints, &cuts, &n, &e) == ERR_OK;
     mem_free(cuts);
     return listed && n > 0;
 }

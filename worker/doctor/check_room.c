@@ -232,8 +232,8 @@ static void check_lock(const struct check *p, struct finding *f)
 /* The chief reads it whole; a ps reads its part, and other processes the manifest. */
 static enum err load_cut(const struct check *p, uint64_t cut, struct manifest *m, struct errmsg *e)
 {
-    return p->cluster.is_chief ? checkpoint_load_whole(p->checkpoints, cut, m, e)
-                               : checkpoint_load(p->checkpoints, cut, m, e);
+    return p->cluster.is_chief ? checkpoint_load_whole((struct cut){&p->checkpoints, cut}, m, e)
+                               : checkpoint_load((struct cut){&p->checkpoints, cut}, m, e);
 }
 
 /* False: it cannot be used, and the job goes back to the one before it, if there is one. */
@@ -275,7 +275,7 @@ static bool judge_cut(const struct check *p, struct finding *f, uint64_t cut, bo
                     p->job.checkpoint.run, cut, m.step, m.run);
     } else if (job_identity_compare(m.identity_text, p->job.identity_text, &e)) {
         finding_say(f, VERDICT_FAIL, "%s has checkpoint %" PRIu64 " of another job: %s",
-                    p->checkpoints, cut, e.text);
+                    p->checkpoints.where, cut, e.text);
         finding_mend(f, VERDICT_FAIL, "restore what changed, or use another --output, or --fresh");
     } else {
         finding_say(f, VERDICT_OK,
@@ -291,7 +291,7 @@ static void check_cuts(const struct check *p, struct finding *f)
     uint64_t *cuts = NULL;
     size_t n = 0;
     struct errmsg e = {""};
-    if (finding_error(f, checkpoint_list(p->checkpoints, &cuts, &n, &e), &e))
+    if (finding_error(f, checkpoint_list(&p->checkpoints, &cuts, &n, &e), &e))
         n = 0;
     for (size_t i = 0; i < n && !judge_cut(p, f, cuts[i], i + 1 == n); i++)
         ;
@@ -301,13 +301,13 @@ static void check_cuts(const struct check *p, struct finding *f)
 void check_checkpoint(struct check *p, struct finding *f)
 {
     char folder[4200];
-    if (!p->has_job || !p->has_cluster || !p->checkpoints[0])
+    if (!p->has_job || !p->has_cluster || !p->checkpoints.where[0])
         return;
     if (!p->cluster.is_chief && p->cluster.role == ROLE_WORKER) {
         finding_say(f, VERDICT_OK, "this worker writes none");
         return;
     }
-    nearest(p->checkpoints, folder);
+    nearest(p->checkpoints.where, folder);
     if (!probe(p, f, folder))
         return;
     check_space(p, f, folder);

@@ -17,6 +17,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/process/files.h"
 #include "common/base/log.h"
+#include "common/place/place.h"
 #include "export/export.h"
 #include "worker/warm_start/warm_start.h"
 
@@ -96,7 +97,7 @@ static bool may_be_there(enum err err)
 static void best_release(struct best *b)
 {
     if (b->hold >= 0)
-        checkpoint_release(b->hold);
+        place_release(b->hold);
     b->hold = -1;
 }
 
@@ -122,9 +123,9 @@ static enum err restore_cut(struct best *b, const json_t *notes, struct errmsg *
     enum err err =
         cut >= 0 && cut <= 1e15 ? ERR_OK : err_set(e, ERR_CORRUPT, "it names no checkpoint");
     if (!err)
-        err = checkpoint_hold(b->checkpoints, (uint64_t)cut, &b->hold, e);
+        err = checkpoint_hold((struct cut){b->checkpoints, (uint64_t)cut}, &b->hold, e);
     if (!err)
-        err = checkpoint_load(b->checkpoints, (uint64_t)cut, &m, e);
+        err = checkpoint_load((struct cut){b->checkpoints, (uint64_t)cut}, &m, e);
     if (!err && !is_noted(notes, &m))
         err = err_set(e, ERR_CORRUPT, "checkpoint %" PRIu64 " is another one by now", m.cut);
     if (err) {
@@ -278,7 +279,7 @@ static void best_clean(const struct best *b)
 }
 
 enum err best_init(struct best *b, const struct job *job, const struct layout *layout,
-                   const char *output, const char *checkpoints, const struct contents *data,
+                   const char *output, const struct place *checkpoints, const struct contents *data,
                    struct errmsg *e)
 {
     *b = (struct best){.job = job, .layout = layout, .checkpoints = checkpoints, .hold = -1};
@@ -500,14 +501,14 @@ enum err best_keep_cut(struct best *b, uint64_t epoch, const struct evaluation *
                        int take_hold, struct errmsg *e)
 {
     struct manifest m;
-    enum err err = checkpoint_load(b->checkpoints, cut, &m, e);
+    enum err err = checkpoint_load((struct cut){b->checkpoints, cut}, &m, e);
     if (err) {
-        checkpoint_release(take_hold);
+        place_release(take_hold);
         return err;
     }
     err = best_write_cut(b, epoch, eval, &m, e);
     if (err) {
-        checkpoint_release(take_hold);
+        place_release(take_hold);
     } else {
         best_release(b);
         best_note(b, epoch, eval);
@@ -522,7 +523,7 @@ static bool cut_is_of(const struct best *b, uint64_t cut, uint64_t step, const c
 {
     struct manifest m;
     struct errmsg e;
-    if (checkpoint_load(b->checkpoints, cut, &m, &e))
+    if (checkpoint_load((struct cut){b->checkpoints, cut}, &m, &e))
         return false; /* the chief reports a damaged cut when it looks for the one to begin with */
     bool is = m.step == step && strcmp(m.uuid, uuid) == 0;
     manifest_close(&m);
@@ -541,7 +542,7 @@ enum err best_adopt(struct best *b, uint64_t epoch, const struct evaluation *eva
     while (!err && i < n && !cut_is_of(b, cuts[i], eval->step, uuid))
         i++;
     if (!err && i < n)
-        err = checkpoint_hold(b->checkpoints, cuts[i], &hold, e);
+        err = checkpoint_hold((struct cut){b->checkpoints, cuts[i]}, &hold, e);
     if (!err && i < n)
         err = best_keep_cut(b, epoch, eval, cuts[i], hold, e);
     mem_free(cuts);

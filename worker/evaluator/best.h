@@ -15,10 +15,10 @@
 struct best {
     const struct job *job;
     const struct layout *layout;
-    const char *checkpoints; /* the directory of the cuts */
-    char folder[4096];       /* DIR/best */
-    char path[4200];         /* DIR/best/weights.safetensors */
-    char run[UUID_BYTES];    /* of the file, the job's; "": an earlier release did not note it */
+    const struct place *checkpoints; /* the directory of the cuts */
+    char folder[4096];               /* DIR/best */
+    char path[4200];                 /* DIR/best/weights.safetensors */
+    char run[UUID_BYTES]; /* of the file, the job's; "": an earlier release did not note it */
     bool has;
     bool gone; /* the history knows the best epoch, but its weights are gone */
     /* an undone epoch that was the best: trained again with the same bits it is so again, if the job has as many epochs;
@@ -41,7 +41,7 @@ struct best {
  * copied; the other arguments must outlive *b. Errors: ERR_NOMEM, ERR_FILES, ERR_IO: also if the file may be whole, and
  * cannot be read now; ERR_INPUT: the best was found on other data. */
 enum err best_init(struct best *b, const struct job *job, const struct layout *layout,
-                   const char *output, const char *checkpoints, const struct contents *data,
+                   const char *output, const struct place *checkpoints, const struct contents *data,
                    struct errmsg *e) MUST_CHECK;
 void best_close(struct best *b); /* releases the cut; an all-zero struct needs nothing */
 

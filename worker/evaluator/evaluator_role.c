@@ -27,6 +27,7 @@
 #include "common/process/files.h"
 #include "common/process/process_state.h"
 #include "common/serve/vitals.h"
+#include "common/place/place.h"
 #include "evaluate/evaluate.h"
 #include "job/job.h"
 #include "model/blas.h"
@@ -303,7 +304,7 @@ static enum err check_alive(struct watch *v, int64_t now, struct errmsg *e)
         return err_set(e, ERR_TIMEOUT,
                        "%s: no checkpoint after %u s (timeouts.start_s): the evaluator needs the "
                        "chief's output directory, on storage that both share",
-                       r->checkpoints, r->job->timeouts.start_s);
+                       r->checkpoints->where, r->job->timeouts.start_s);
     if (!v->seen || now - v->alive_ms <= (int64_t)r->job->timeouts.ps_rejoin_s * 1000)
         return ERR_OK;
     char state[400];
@@ -322,7 +323,7 @@ static void say_waiting(struct watch *v, int64_t now)
     if (!v->seen)
         log_info("waiting %" PRId64
                  " s for the first checkpoint in %s, at most %u s (timeouts.start_s)",
-                 (now - v->began_ms) / 1000, v->role->checkpoints, t->start_s);
+                 (now - v->began_ms) / 1000, v->role->checkpoints->where, t->start_s);
     else if (now - v->alive_ms >= SAY_MS)
         log_warn("waiting %" PRId64 " s for ps 0, at most %u s (timeouts.ps_rejoin_s)",
                  (now - v->alive_ms) / 1000, t->ps_rejoin_s);
@@ -346,26 +347,25 @@ static enum err check_manifest(struct watch *v, const struct manifest *m, struct
     const struct evaluator_role *r = v->role;
     enum err err = job_identity_compare(m->identity_text, r->job->identity_text, e);
     if (err)
-        return err_wrap(e, ERR_INPUT,
-                        "%s: checkpoint %" PRIu64 " belongs to another job: ", r->checkpoints,
-                        m->cut);
+        return err_wrap(e, ERR_INPUT, "%s: checkpoint %" PRIu64 " belongs to another job: ",
+                        r->checkpoints->where, m->cut);
     if (memcmp(m->data_fingerprint, r->data->fingerprint, sizeof m->data_fingerprint) != 0)
         return err_set(e, ERR_INPUT,
                        "%s: checkpoint %" PRIu64
                        " was trained on other data: data.train must name the same data everywhere",
-                       r->checkpoints, m->cut);
+                       r->checkpoints->where, m->cut);
     if (m->total_elems != model_layout(r->model)->elems)
-        return err_set(e, ERR_INPUT,
-                       "%s: checkpoint %" PRIu64 " has %" PRIu64
-                       " parameters, but the model has %" PRIu64,
-                       r->checkpoints, m->cut, m->total_elems, model_layout(r->model)->elems);
+        return err_set(
+            e, ERR_INPUT,
+            "%s: checkpoint %" PRIu64 " has %" PRIu64 " parameters, but the model has %" PRIu64,
+            r->checkpoints->where, m->cut, m->total_elems, model_layout(r->model)->elems);
     v->other_encoding = !has_our_encoding(r->encoding, &m->encoding);
     if (v->other_encoding)
         return err_set(e, ERR_INPUT,
                        "%s: the encoding of the rows in checkpoint %" PRIu64
                        " differs from this evaluator's (words, scales or buckets): give it the "
                        "chief's data.encoding",
-                       r->checkpoints, m->cut);
+                       r->checkpoints->where, m->cut);
     return ERR_OK;
 }
 
@@ -403,14 +403,14 @@ static enum err evaluate_cut(struct watch *v, const struct manifest *m, struct s
     const struct evaluator_role *r = v->role;
     struct cut_rows rows = {r->checkpoints, m, r->job->training.seed};
     int hold;
-    enum err err = checkpoint_hold(r->checkpoints, m->cut, &hold, e);
+    enum err err = checkpoint_hold((struct cut){r->checkpoints, m->cut}, &hold, e);
     if (err)
         return err;
     err = checkpoint_read_learned(r->checkpoints, m, &r->job->optimizer, v->w, e);
     if (!err && !atomic_load(&signals)) /* a signal may have come while the weights were read */
         err = evaluator_run(v->evaluator, v->w, &(struct row_reader){cut_rows_read, &rows, true},
                             sums, e);
-    checkpoint_release(hold);
+    place_release(hold);
     return err;
 }
 
@@ -523,7 +523,8 @@ static enum err found_read(const struct watch *v, struct found *f, struct errmsg
         return err;
     *f = (struct found){.m = mem_zalloc(n + 1, sizeof *f->m)};
     for (size_t i = 0; f->m && i < n && err != ERR_NEWER; i++) {
-        enum err one = checkpoint_load_manifest(v->role->checkpoints, cuts[i], &f->m[f->n], e);
+        enum err one =
+            checkpoint_load_manifest((struct cut){v->role->checkpoints, cuts[i]}, &f->m[f->n], e);
         f->n += one == ERR_OK;
         f->partly |= one != ERR_OK && one != ERR_CORRUPT;
         err = i == 0 && one == ERR_NEWER ? one : ERR_OK;
@@ -559,7 +560,7 @@ static enum err check_final(struct watch *v, const struct manifest *m, bool *who
     *whole = checked && last->whole;
     if (*whole || (checked && now - last->at_ms < SAY_MS))
         return ERR_OK;
-    enum err err = checkpoint_load_whole(v->role->checkpoints, m->cut, &read, e);
+    enum err err = checkpoint_load_whole((struct cut){v->role->checkpoints, m->cut}, &read, e);
     manifest_close(&read);
     if (err && err != ERR_CORRUPT && err != ERR_NOTFOUND)
         return err;
@@ -754,8 +755,8 @@ enum err evaluator_role_run(const struct evaluator_role *role, struct evaluator_
     if (!err) {
         atomic_store(&running, v.evaluator);
         catch_signals();
-        log_info("evaluating the checkpoints of %s on %" PRIu64 " examples", role->checkpoints,
-                 role->eval->rows);
+        log_info("evaluating the checkpoints of %s on %" PRIu64 " examples",
+                 role->checkpoints->where, role->eval->rows);
         err = watch_run(&v, e);
         atomic_store(&running, NULL);
     }

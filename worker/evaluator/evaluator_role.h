@@ -40,7 +40,8 @@ struct evaluator_role {
     const char *encoding; /* encoding.json, by which the rows were read; NULL: they need none */
     struct planted planted;
     uint64_t batches_per_epoch;
-    const char *output, *checkpoints, *logs;
+    const char *output, *logs;
+    const struct place *checkpoints;
     int progress_fd;               /* -1: none */
     int http_fd;                   /* the caller's; -1: none */
     const struct chief_end *chief; /* begun when the process started */

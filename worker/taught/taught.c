@@ -55,8 +55,8 @@ static enum err take_from_model(struct taught *t, const struct job *job, const c
     return err;
 }
 
-static enum err take_from_cut(struct taught *t, const char *checkpoints, const struct manifest *m,
-                              struct errmsg *e)
+static enum err take_from_cut(struct taught *t, const struct place *checkpoints,
+                              const struct manifest *m, struct errmsg *e)
 {
     (void)snprintf(t->from, sizeof t->from, "checkpoint %" PRIu64, m->cut);
     return checkpoint_read_encoding(checkpoints, m, &t->text, &t->given.bytes, e);
@@ -89,7 +89,7 @@ static enum err check_meaning(const struct job *job, const struct manifest *m, s
 }
 
 static enum err take(struct taught *t, const struct job *job, const char *output,
-                     const char *checkpoints, const struct manifest *m, struct errmsg *e)
+                     const struct place *checkpoints, const struct manifest *m, struct errmsg *e)
 {
     struct errmsg other;
     bool begins = warm_start_is_due(job, m);
@@ -119,7 +119,7 @@ static enum err take(struct taught *t, const struct job *job, const char *output
 
 /* Use the newest readable cut. *gone: there were cuts, but a chief that begins a run has removed them meanwhile. */
 static enum err look(struct taught *t, const struct job *job, const char *output,
-                     const char *checkpoints, bool *gone, struct errmsg *e)
+                     const struct place *checkpoints, bool *gone, struct errmsg *e)
 {
     uint64_t *cuts = NULL;
     size_t n = 0;
@@ -127,7 +127,7 @@ static enum err look(struct taught *t, const struct job *job, const char *output
     *gone = !err && n > 0;
     for (size_t i = 0; i < n && !err && *gone; i++) {
         struct manifest m;
-        err = checkpoint_load_manifest(checkpoints, cuts[i], &m, e);
+        err = checkpoint_load_manifest((struct cut){checkpoints, cuts[i]}, &m, e);
         if (!err) {
             err = take(t, job, output, checkpoints, &m, e);
             manifest_close(&m);
@@ -140,7 +140,7 @@ static enum err look(struct taught *t, const struct job *job, const char *output
 }
 
 enum err taught_find(struct taught *t, const struct job *job, const char *output,
-                     const char *checkpoints, const struct manifest *base, struct errmsg *e)
+                     const struct place *checkpoints, const struct manifest *base, struct errmsg *e)
 {
     enum { LOOKS = 3 };
     *t = (struct taught){.there = false};

@@ -28,7 +28,7 @@ struct taught {
  * *t is empty (taught_given returns NULL). Errors: ERR_INPUT: a new run would begin with a cut that has no
  * encoding; ERR_IO, ERR_CORRUPT, ERR_NOMEM. */
 enum err taught_find(struct taught *t, const struct job *job, const char *output,
-                     const char *checkpoints, const struct manifest *base,
+                     const struct place *checkpoints, const struct manifest *base,
                      struct errmsg *e) MUST_CHECK;
 /* Fetch the encoding of cut `cut` from the chief, and replace the one in *t; *t is unchanged on error. chief:
  * "host:port"; NULL: ask ps 0 for it. CUT_READER_ANY: the chief's last cut. contents: the training part that

@@ -76,7 +76,8 @@ static enum err write_pieces(struct piece *p, const struct first_cut *c, struct 
         if (c->rows)
             shard.rows = c->rows(c->ctx, bucket_shard(to->files, files));
         if (!err)
-            err = checkpoint_write_shard(c->checkpoints, to->cut, &shard, &to->file[to->files], e);
+            err = checkpoint_write_shard((struct cut){c->checkpoints, to->cut}, &shard,
+                                         &to->file[to->files], e);
         to->files++;
     }
     return err;
@@ -108,7 +109,7 @@ enum err first_cut_write(const struct first_cut *c, struct manifest *m, struct e
     enum err err = write_pieces(&p, c, m, e);
     piece_close(&p);
     if (!err && c->encoding)
-        err = checkpoint_write_encoding(c->checkpoints, m->cut, c->encoding, strlen(c->encoding),
-                                        &m->encoding, e);
+        err = checkpoint_write_encoding((struct cut){c->checkpoints, m->cut}, c->encoding,
+                                        strlen(c->encoding), &m->encoding, e);
     return err;
 }

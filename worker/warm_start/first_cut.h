@@ -11,7 +11,7 @@ enum { FIRST_CUT_FILES_MAX = 1 << 10 };
 
 struct first_cut {
     const struct job *job;
-    const char *checkpoints; /* DIR/checkpoints */
+    const struct place *checkpoints; /* DIR/checkpoints */
     const struct layout *layout;
     const uint8_t *data_fingerprint; /* (32) */
     const char *encoding;            /* encoding.json of the rows; NULL: they need none */

@@ -23,7 +23,7 @@ enum err first_weights_read(const struct job *job, const struct layout *l, float
 struct first_weights {
     struct job *job;                 /* its identity text gets a line for the file's contents */
     const uint8_t *data_fingerprint; /* (32) */
-    const char *checkpoints;         /* DIR/checkpoints, without a cut */
+    const struct place *checkpoints; /* DIR/checkpoints, without a cut */
     const struct layout *layout;     /* of the model */
     const char *encoding;            /* encoding.json of the rows; NULL: they need none */
     char *words;                     /* (FIRST_WEIGHTS_WORDS_BYTES) */

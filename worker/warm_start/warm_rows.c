@@ -132,8 +132,9 @@ static uint64_t least_stamp(const struct warm_rows *w, const struct job_table *t
     return t->unseen_days && i < b->runs ? b->clock[i] + 1 : 0;
 }
 
-enum err warm_rows_init(struct warm_rows *w, const char *checkpoints, const struct manifest *from,
-                        const struct job *job, uint64_t now, struct errmsg *e)
+enum err warm_rows_init(struct warm_rows *w, const struct place *checkpoints,
+                        const struct manifest *from, const struct job *job, uint64_t now,
+                        struct errmsg *e)
 {
     *w = (struct warm_rows){.checkpoints = checkpoints, .from = from, .now = now};
     enum err err = checkpoint_read_tables(checkpoints, from, &w->tables, e);

@@ -8,7 +8,7 @@
 #include "job/job.h"
 
 struct warm_rows {
-    const char *checkpoints;
+    const struct place *checkpoints;
     const struct manifest *from;
     uint64_t now;                               /* seconds since 1970 */
     uint32_t place[ROW_TABLES_MAX];             /* of each table: its index in the job's list */
@@ -27,8 +27,9 @@ struct warm_rows {
 
 /* `w` must not move from here on. now: seconds since 1970, for unseen_days. Owns: warm_rows_close, also on error.
  * Errors: as checkpoint_load; ERR_INPUT: the job has other tables. */
-enum err warm_rows_init(struct warm_rows *w, const char *checkpoints, const struct manifest *from,
-                        const struct job *job, uint64_t now, struct errmsg *e) MUST_CHECK;
+enum err warm_rows_init(struct warm_rows *w, const struct place *checkpoints,
+                        const struct manifest *from, const struct job *job, uint64_t now,
+                        struct errmsg *e) MUST_CHECK;
 /* The contents of a file for these buckets; valid until the next call. */
 const struct checkpoint_rows *warm_rows_of(struct warm_rows *w, struct bucket_range of);
 /* When all files are written: set the counts of each of the job's tables in the manifest; log the rows left out. */

@@ -125,7 +125,7 @@ static enum err write_with_rows(struct source *of, const struct first_cut *cut, 
     return err;
 }
 
-void warm_start_settle(const struct job *job, const char *checkpoints,
+void warm_start_settle(const struct job *job, const struct place *checkpoints,
                        const struct manifest *newest)
 {
     uint64_t *cuts = NULL;

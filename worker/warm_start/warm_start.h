@@ -16,7 +16,7 @@ struct warm_start {
     const struct job *job;
     const uint8_t *data_fingerprint; /* (32) */
     const char *output;              /* DIR */
-    const char *checkpoints;         /* DIR/checkpoints */
+    const struct place *checkpoints; /* DIR/checkpoints */
     const struct layout *layout;     /* of the model */
     /* (tensors) flags of the new rows (model_growth); NULL: none */
     uint8_t *const *fresh;
@@ -28,7 +28,7 @@ bool warm_start_is_due(const struct job *job, const struct manifest *newest);
 
 /* Remove the earlier job's cuts that a chief left next to `newest`, the first cut of this run, because it died
  * between writing the one and removing the others: nothing may roll back to them. Cuts that cannot be removed stay. */
-void warm_start_settle(const struct job *job, const char *checkpoints,
+void warm_start_settle(const struct job *job, const struct place *checkpoints,
                        const struct manifest *newest);
 
 /* Remove the files of `output` (DIR) that belong to an earlier job alone, except its cuts: a job that does not resume must not

@@ -26,11 +26,12 @@
 #include "common/base/sha256.h"
 #include "data/csv_header.h"
 #include "data/core/rounding.h"
-#include "data/csv_row.h"
+#include "data/csv_batch.h"
 #include "data/csv_rows.h"
 #include "data/text/csv_scan.h"
 #include "data/drawn/drawn.h"
 #include "data/meaning/encoding_given.h"
+#include "data/text/csv_hint.h"
 #include "data/libsvm_rows.h"
 #include "common/process/paths.h"
 #include "data/readers.h"
@@ -70,7 +71,7 @@ struct place {
 
 struct spelling {
     const char *path; /* NULL: none */
-    struct csv_spelling of;
+    struct learned_spelling of;
 };
 
 /* Blocks of the last file that was closed. */
@@ -292,6 +293,7 @@ static void read_spread(struct csv *c, struct work *w)
     p->line = 1;
     p->begins_file = false;
     p->field = f->field;
+    p->kept_as = f->kept_as;
     p->fields = f->fields;
     p->header = f->header;
     csv_piece_look(p, &c->format);
@@ -363,6 +365,7 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
             err = csv_file_begin(f, p, &c->format, e);
     }
     p->field = f->field;
+    p->kept_as = f->kept_as;
     p->fields = f->fields;
     p->header = f->header;
     c->file_bytes += w->text_bytes;
@@ -424,7 +427,7 @@ static bool take_piece(struct csv *c, struct work *w)
 
 static enum err join_words(struct csv *c, struct work *w, uint32_t input)
 {
-    const struct vocabulary *here = &w->piece.words[input];
+    const struct vocabulary *here = &w->piece.learned.words[input];
     uint32_t *to = mem_resize(w->renumber, (size_t)here->count + 1, sizeof *to);
     if (!to)
         return ERR_NOMEM;
@@ -458,7 +461,7 @@ static enum err join_rows(struct csv *c, struct work *w, struct errmsg *e)
     if (sink)
         return sink->put(sink->ctx, (uint32_t)(w - c->work), e);
     const struct table_schema *s = c->table->schema;
-    for (uint32_t i = 0; i < s->inputs && c->format.learning; i++) {
+    for (uint32_t i = 0; i < s->inputs && c->format.meaning.learning; i++) {
         if (!s->input[i].learns)
             continue;
         enum err err = join_words(c, w, i);
@@ -515,8 +518,8 @@ static void note_odd(struct csv *c, const struct work *w)
 static void note_spellings(struct csv *c, const struct work *w)
 {
     for (uint32_t i = 0; c->spelled && i < c->table->schema->inputs + 2; i++)
-        if (!c->spelled[i].path && w->piece.spelled[i].line)
-            c->spelled[i] = (struct spelling){w->file->path, w->piece.spelled[i]};
+        if (!c->spelled[i].path && w->piece.learned.spelled[i].line)
+            c->spelled[i] = (struct spelling){w->file->path, w->piece.learned.spelled[i]};
 }
 
 static void join_contents(struct csv *c, const struct work *w)
@@ -592,9 +595,10 @@ static void see_rows(const struct csv *c, struct work *w)
     const struct table_schema *s = c->table->schema;
     const uint32_t *cells = w->piece.cells;
     w->seen = (struct dataset_seen){.any = false};
-    for (uint64_t i = 0; i < w->piece.rows && !dataset_saw_enough(&w->seen); i++) {
-        dataset_see(&w->seen, table_float(cells[s->inputs]),
-                    s->weighted ? table_float(cells[s->inputs + 1]) : 1);
+    for (uint32_t i = 0; i < w->piece.rows && !dataset_saw_enough(&w->seen); i++) {
+        if (batch_bit(w->piece.present, i))
+            dataset_see(&w->seen, table_float(cells[s->inputs]),
+                        s->weighted ? table_float(cells[s->inputs + 1]) : 1);
         cells += schema_packed_raw_cells(s, cells);
     }
 }
@@ -605,10 +609,7 @@ static void parse(struct csv *c, struct work *w)
         return;
     w->err = w->spread ? ERR_OK : digest_piece(c, w, &w->e);
     find_nul(&w->piece);
-    if (c->spelled)
-        memset(w->piece.spelled, 0, (c->table->schema->inputs + 2) * sizeof *w->piece.spelled);
-    for (uint32_t i = 0; i < c->table->schema->inputs; i++)
-        vocabulary_clear(&w->piece.words[i]);
+    learned_clear(&w->piece.learned, c->table->schema->inputs);
     if (!w->err)
         w->err = c->format.libsvm ? libsvm_rows(&w->piece, &c->format, &w->e)
                                   : csv_rows(&w->piece, &c->format, &w->e);
@@ -633,50 +634,22 @@ static void work_on(void *ctx, uint32_t thread)
 
 /* ---- the load ---- */
 
-/* The inputs below it are noted: of many columns the first ones, as a sample takes 16 KiB for each column and thread. */
-static uint32_t rounded_inputs(const struct table_schema *s)
-{
-    enum { SAMPLE_COLUMNS = 256 };
-    uint32_t i = 0;
-    for (uint32_t n = 0; i < s->inputs && n < SAMPLE_COLUMNS; i++)
-        n += csv_is_rounded(&s->input[i]);
-    return i;
-}
-
 static enum err work_init(struct work *w, const struct csv *c, struct errmsg *e)
 {
-    const struct table_schema *s = c->table->schema;
-    const uint32_t inputs = s->inputs;
-    bool learns = !c->reading->eval && !c->reading->sink, spelled = c->spelled != NULL;
-    w->piece.rounded = rounded_inputs(s);
+    const bool learns = !c->reading->eval && !c->reading->sink;
     w->text = mem_zalloc(CSV_TEXT_ROOM, 1);
     w->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *w->piece.mark);
-    w->piece.words = mem_zalloc(inputs, sizeof *w->piece.words);
-    w->piece.added = mem_zalloc(inputs, sizeof *w->piece.added);
-    w->piece.known = mem_zalloc(inputs, sizeof *w->piece.known);
-    w->piece.rounding = learns ? mem_zalloc(inputs + 1, sizeof *w->piece.rounding) : NULL;
-    w->piece.divided = learns ? mem_zalloc((size_t)s->keys + 1, sizeof *w->piece.divided) : NULL;
-    w->piece.spelled = spelled ? mem_zalloc((size_t)inputs + 2, sizeof *w->piece.spelled) : NULL;
-    return ((w->piece.rounding && w->piece.divided) || !learns) && (w->piece.spelled || !spelled) &&
-                   w->text && w->piece.mark && w->piece.words && w->piece.added && w->piece.known
-               ? ERR_OK
-               : err_set(e, ERR_NOMEM, "out of memory for a thread");
+    enum err err = learned_init(&w->piece.learned, c->table->schema, learns, c->spelled != NULL);
+    return !err && w->text && w->piece.mark ? ERR_OK : err_memory_for(e, "a thread");
 }
 
 static void work_close(struct work *w, uint32_t inputs)
 {
-    for (uint32_t i = 0; i < inputs && w->piece.words; i++)
-        vocabulary_close(&w->piece.words[i]);
-    for (uint32_t i = 0; i <= inputs && w->piece.rounding; i++)
-        mem_free(w->piece.rounding[i]);
-    mem_free(w->piece.rounding);
-    mem_free(w->piece.spelled);
-    mem_free(w->piece.divided);
-    mem_free(w->piece.words);
-    mem_free(w->piece.added);
-    mem_free(w->piece.known);
+    learned_close(&w->piece.learned, inputs);
+    csv_batch_free(w->piece.batch);
     mem_free(w->piece.mark);
     mem_free(w->piece.cells);
+    mem_free(w->piece.present);
     mem_free(w->piece.kept);
     mem_free(w->text);
     mem_free(w->renumber);
@@ -686,10 +659,10 @@ static void work_close(struct work *w, uint32_t inputs)
 static bool is_unknown(const struct csv *c, uint32_t threads, uint32_t i)
 {
     const struct schema_input *in = &c->table->schema->input[i];
-    bool known =
-        in->kind == COLUMN_CATEGORY && (in->words.count == 0 || (c->format.learning && in->learns));
+    bool known = in->kind == COLUMN_CATEGORY &&
+                 (in->words.count == 0 || (c->format.meaning.learning && in->learns));
     for (uint32_t k = 0; k < threads && !known; k++)
-        known = c->work[k].piece.known[i];
+        known = c->work[k].piece.learned.known[i];
     return !known;
 }
 
@@ -776,7 +749,7 @@ static bool say_moved(const struct csv *c)
                  "field %" PRIu32 ", which data.columns has in field %" PRIu32
                  "%s; data.header: names finds columns by their names",
                  c->reading->key, first->path, first->skipped_line,
-                 csv_row_shown(name, text, strlen(text)), first->names.at, first->names.belongs,
+                 csv_hint_shown(name, text, strlen(text)), first->names.at, first->names.belongs,
                  more);
     return true;
 }
@@ -841,13 +814,13 @@ static void say_spelling(const struct csv *c, uint32_t column)
     const struct spelling *first = &c->spelled[column];
     size_t bytes;
     char shown[CSV_SHOWN_BYTES];
-    const char *marker = vocabulary_text(&c->format.missing, first->of.marker, &bytes);
+    const char *marker = vocabulary_text(&c->format.meaning.missing, first->of.marker, &bytes);
     dataset_warn(c->reading,
                  "%s: column %s: %s:%" PRIu64
                  ": \"%s\" is a number and not missing, as data.missing has another text for it, "
                  "\"%s\"; if it marks a missing value, add it to data.missing",
                  c->reading->key, SHOWN(column_words(c->table->schema, column)), first->path,
-                 first->of.line, first->of.shown, csv_row_shown(shown, marker, bytes));
+                 first->of.line, first->of.shown, csv_hint_shown(shown, marker, bytes));
 }
 
 /* Warn of the column of an input, or of the label behind them, if its numbers become equal as floats, as times do: nothing is
@@ -859,8 +832,8 @@ static void say_rounding_of(const struct csv *c, uint32_t threads, uint32_t colu
     struct rounding all = {.noted = false};
     double numbers, left;
     for (uint32_t k = 0; k < threads; k++)
-        if (c->work[k].piece.rounding[column])
-            rounding_join(&all, c->work[k].piece.rounding[column]);
+        if (c->work[k].piece.learned.rounding[column])
+            rounding_join(&all, c->work[k].piece.learned.rounding[column]);
     if (!all.noted || !rounding_loses(&all, &numbers, &left))
         return;
     bool wide = !label && s->input[column].wide;
@@ -880,8 +853,8 @@ static void say_rounding(const struct csv *c, uint32_t threads)
         say_rounding_of(c, threads, i);
 }
 
-/* The place in CSV_SEPARATORS of the one that divides most of the fields that a usual one divides, if these are many; -1: none. */
-static int likely_separator(const struct csv_divided *d)
+/* The place in LEARNED_SEPARATORS of the one that divides most of the fields that a usual one divides, if these are many; -1: none. */
+static int likely_separator(const struct learned_divided *d)
 {
     enum { MANY = 10 };
     int best = 0;
@@ -892,11 +865,11 @@ static int likely_separator(const struct csv_divided *d)
     return d->is || !is ? -1 : best;
 }
 
-static struct csv_divided joined(const struct csv *c, uint32_t threads, uint32_t key)
+static struct learned_divided joined(const struct csv *c, uint32_t threads, uint32_t key)
 {
-    struct csv_divided all = {.is = false};
+    struct learned_divided all = {.is = false};
     for (uint32_t i = 0; i < threads; i++) {
-        const struct csv_divided *d = &c->work[i].piece.divided[key];
+        const struct learned_divided *d = &c->work[i].piece.learned.divided[key];
         all.is |= d->is;
         all.fields += d->fields;
         all.others += d->others;
@@ -910,7 +883,8 @@ static struct csv_divided joined(const struct csv *c, uint32_t threads, uint32_t
 }
 
 /* "a, b" divided at "," has the key " b", which is another one than "b". */
-static void say_blanks(const struct csv *c, const struct table_key *k, const struct csv_divided *d)
+static void say_blanks(const struct csv *c, const struct table_key *k,
+                       const struct learned_divided *d)
 {
     enum { MANY = 10 };
     const bool before = d->before > 1 && d->before * MANY >= d->gaps,
@@ -933,14 +907,14 @@ static void say_blanks(const struct csv *c, const struct table_key *k, const str
 static void say_divided(const struct csv *c, uint32_t threads, uint32_t key)
 {
     const struct table_key *k = &c->table->schema->key[key];
-    const struct csv_divided all = joined(c, threads, key);
+    const struct learned_divided all = joined(c, threads, key);
     if (k->kind != COLUMN_KEYS)
         return;
     say_blanks(c, k, &all);
     int likely = likely_separator(&all);
     if (likely < 0)
         return;
-    const char text[] = {CSV_SEPARATORS[likely], '\0'}, *shown = *text == '\t' ? "\\t" : text;
+    const char text[] = {LEARNED_SEPARATORS[likely], '\0'}, *shown = *text == '\t' ? "\\t" : text;
     dataset_warn(c->reading,
                  "%s: column %s: no %s has the separator \"%s\", and many have \"%s\"; if that "
                  "separates the values, use separator: \"%s\"",
@@ -955,8 +929,9 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     c->file = mem_zalloc(c->paths.count, sizeof *c->file);
     c->tail = mem_zalloc(CSV_PIECE_BYTES, 1);
     c->work = mem_zalloc(threads, sizeof *c->work);
-    c->spelled = c->format.markers ? mem_zalloc((size_t)inputs + 2, sizeof *c->spelled) : NULL;
-    bool all = c->file && c->tail && c->work && (c->spelled || !c->format.markers);
+    c->spelled =
+        c->format.meaning.markers ? mem_zalloc((size_t)inputs + 2, sizeof *c->spelled) : NULL;
+    bool all = c->file && c->tail && c->work && (c->spelled || !c->format.meaning.markers);
     enum err err = all ? ERR_OK : err_memory(e);
     for (uint32_t i = 0; i < threads && !err; i++)
         err = work_init(&c->work[i], c, e);
@@ -975,9 +950,10 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     for (uint32_t i = 0; !err && c->spelled && i < inputs + 2; i++)
         if (c->spelled[i].path)
             say_spelling(c, i);
-    for (uint32_t i = 0; !err && c->work[0].piece.divided && i < c->table->schema->keys; i++)
+    for (uint32_t i = 0; !err && c->work[0].piece.learned.divided && i < c->table->schema->keys;
+         i++)
         say_divided(c, threads, i);
-    if (!err && c->work[0].piece.rounding)
+    if (!err && c->work[0].piece.learned.rounding)
         say_rounding(c, threads);
     for (uint32_t i = 0; i < threads && c->work; i++)
         work_close(&c->work[i], inputs);
@@ -1124,13 +1100,14 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     enum err err = csv_format_init(&c.format, c.job, d->table.schema, learns, r->classes, e);
     if (err)
         return err;
-    c.format.whole = dataset_has_classes(r->job);
+    c.format.meaning.whole = dataset_has_classes(r->job);
     c.format.libsvm = r->job->data.format == DATA_LIBSVM;
     c.format.grammar.quotes &= !c.format.libsvm;
-    c.format.unlabeled = r->unlabeled;
+    c.format.meaning.unlabeled = r->unlabeled;
     c.format.keep = r->sink ? r->sink->keep : NULL;
-    c.format.signs = job_loss_labels(r->job->model.head[0].loss) == LABELS_TWO_CLASSES &&
-                     !c.format.names.count && c.format.others == VOCABULARY_NONE;
+    c.format.meaning.signs = c.format.libsvm &&
+                             job_loss_labels(r->job->model.head[0].loss) == LABELS_TWO_CLASSES &&
+                             !meaning_has_names(&c.format.meaning);
     err = read_paths(&c, pool, e);
     csv_format_close(&c.format);
     if (!err && !r->schema)

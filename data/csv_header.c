@@ -10,8 +10,6 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/base/words.h"
-#include "data/csv_cell.h"
-#include "data/csv_row.h"
 #include "data/text/csv_hint.h"
 #include "data/text/csv_number.h"
 #include "data/text/csv_scan.h"
@@ -19,31 +17,20 @@
 
 enum { CSV_NEAREST_BYTES = WORDS_BYTES_MAX + 24 };
 
-static enum err add_field(struct csv_file *file, struct csv_field field, struct errmsg *e)
+static enum err add_field(struct csv_file *file, struct meaning_field field, uint32_t kept_as,
+                          struct errmsg *e)
 {
-    struct csv_field *grown = mem_resize(file->field, (size_t)file->fields + 1, sizeof *grown);
-    if (!grown)
+    struct meaning_field *fields = mem_extend(file->field, file->fields, 1, sizeof *fields);
+    if (!fields)
         return err_memory(e);
-    file->field = grown;
-    file->field[file->fields++] = field;
+    file->field = fields;
+    uint32_t *kept = mem_extend(file->kept_as, file->fields, 1, sizeof *kept);
+    if (!kept)
+        return err_memory(e);
+    file->kept_as = kept;
+    file->field[file->fields] = field;
+    file->kept_as[file->fields++] = kept_as;
     return ERR_OK;
-}
-
-struct csv_field csv_field_of(const struct job_csv *job, uint32_t column)
-{
-    uint32_t cell = 0, inputs = 0, keys = 0;
-    for (uint32_t i = 0; i < job->columns; i++) {
-        bool input = job->column[i].kind == COLUMN_NUMBER || job->column[i].kind == COLUMN_CATEGORY;
-        cell += input && i < column;
-        inputs += input;
-        keys += i < column && job_column_has_keys(&job->column[i]);
-    }
-    enum column_kind kind = job->column[column].kind;
-    if (kind == COLUMN_KEY || kind == COLUMN_KEYS)
-        return (struct csv_field){.kind = kind, .cell = keys, .column = column};
-    if (kind == COLUMN_LABEL || kind == COLUMN_WEIGHT) /* after the inputs */
-        cell = inputs + (kind == COLUMN_WEIGHT);
-    return (struct csv_field){.kind = kind, .cell = cell, .column = column};
 }
 
 /* The number of the column whose text is kept, + 1; 0: none has this name. column: the job's. */
@@ -62,7 +49,7 @@ static uint32_t fields_kept_as(const struct csv_file *file, uint32_t i)
 {
     uint32_t fields = 0;
     for (uint32_t k = 0; k < file->fields; k++)
-        fields += file->field[k].kept == i + 1;
+        fields += file->kept_as[k] == i + 1;
     return fields;
 }
 
@@ -72,9 +59,9 @@ static void keep_by_place(struct csv_file *file, const struct csv_format *f)
     char numbered[32];
     for (uint32_t k = 0; f->keep && !f->keep->of && k < file->fields; k++) {
         (void)snprintf(numbered, sizeof numbered, "column_%u", k + 1);
-        for (uint32_t i = 0; i < f->keep->columns && !file->field[k].kept; i++)
+        for (uint32_t i = 0; i < f->keep->columns && !file->kept_as[k]; i++)
             if (strcmp(f->keep->name[i], numbered) == 0 && fields_kept_as(file, i) == 0)
-                file->field[k].kept = i + 1;
+                file->kept_as[k] = i + 1;
     }
 }
 
@@ -95,11 +82,10 @@ static enum err fields_by_order(struct csv_file *file, const struct csv_format *
         if (c->kind == COLUMN_CROSS || (absent > 0 && c->kind == COLUMN_LABEL) ||
             (absent > 1 && c->kind == COLUMN_WEIGHT))
             continue; /* a cross has no field */
-        struct csv_field field = csv_field_of(job, i);
-        field.kept = kept_as(f, c->name, strlen(c->name), i);
-        if (f->unlabeled && is_label(c))
+        struct meaning_field field = meaning_field_of(job, i);
+        if (f->meaning.unlabeled && is_label(c))
             field.kind = COLUMN_IGNORE;
-        err = add_field(file, field, e);
+        err = add_field(file, field, kept_as(f, c->name, strlen(c->name), i), e);
     }
     keep_by_place(file, f);
     return err;
@@ -124,17 +110,17 @@ static void note_unread(struct csv_file *file, const char *name, size_t bytes)
     if (file->unread++ && at)
         at += printable_format(file->unread_names + at, CSV_UNREAD_BYTES - at, ", ");
     (void)printable_format(file->unread_names + at, CSV_UNREAD_BYTES - at, "%s",
-                           csv_row_shown(shown, name, bytes));
+                           csv_hint_shown(shown, name, bytes));
 }
 
 /* Note the fields that nothing reads. number: (fields) of their names. */
 static void note_unread_fields(struct csv_file *file, const struct csv_format *f,
                                const struct vocabulary *names, const uint32_t *number)
 {
-    for (uint32_t k = 0; f->unlabeled && k < file->fields; k++) {
+    for (uint32_t k = 0; f->meaning.unlabeled && k < file->fields; k++) {
         size_t bytes;
         const char *name = vocabulary_text(names, number[k], &bytes);
-        if (!file->field[k].kept && column_named(f->job, name, bytes) == f->job->columns)
+        if (!file->kept_as[k] && column_named(f->job, name, bytes) == f->job->columns)
             note_unread(file, name, bytes);
     }
 }
@@ -144,15 +130,13 @@ static enum err add_named_field(struct csv_file *file, const struct csv_format *
 {
     const struct job_csv *job = f->job;
     uint32_t i = column_named(job, name, bytes), kept = kept_as(f, name, bytes, i);
-    if (i == job->columns || (f->unlabeled && is_label(&job->column[i])))
-        return add_field(file, (struct csv_field){.kind = COLUMN_IGNORE, .kept = kept}, e);
+    if (i == job->columns || (f->meaning.unlabeled && is_label(&job->column[i])))
+        return add_field(file, (struct meaning_field){.kind = COLUMN_IGNORE}, kept, e);
     for (uint32_t k = 0; k < file->fields; k++)
         if (file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i)
             return err_set(e, ERR_INPUT, "its header names \"%s\" twice",
                            SHOWN(job->column[i].name));
-    struct csv_field field = csv_field_of(job, i);
-    field.kept = kept;
-    return add_field(file, field, e);
+    return add_field(file, meaning_field_of(job, i), kept, e);
 }
 
 /* The first column that the job names but the file lacks; NULL: none. */
@@ -161,7 +145,7 @@ static const char *unnamed_column(const struct csv_file *file, const struct csv_
     const struct job_csv *job = f->job;
     for (uint32_t i = 0; i < job->columns; i++) {
         bool there = job->column[i].kind == COLUMN_IGNORE || job->column[i].kind == COLUMN_CROSS ||
-                     (f->unlabeled && is_label(&job->column[i]));
+                     (f->meaning.unlabeled && is_label(&job->column[i]));
         for (uint32_t k = 0; k < file->fields && !there; k++)
             there = file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i;
         if (!there)
@@ -245,7 +229,7 @@ static enum err refuse_names(const char *name, const struct csv_format *f,
                    : "the file needs this column, or data.columns must not list it";
     return err_set(e, ERR_INPUT,
                    "its header does not name \"%s\" of data.columns, it is \"%s\"; %s", SHOWN(name),
-                   csv_row_shown(shown, line, bytes), hint);
+                   csv_hint_shown(shown, line, bytes), hint);
 }
 
 /* The first column whose text is wanted but that the file lacks; NULL: none. */
@@ -282,8 +266,8 @@ static const char *other_name(const struct csv_file *file, const struct csv_form
     char numbered[32];
     for (uint32_t k = 0; k < file->fields; k++) {
         (void)snprintf(numbered, sizeof numbered, "column_%u", k + 1);
-        if (file->field[k].kept && strcmp(name, numbered) == 0)
-            return f->keep->name[file->field[k].kept - 1];
+        if (file->kept_as[k] && strcmp(name, numbered) == 0)
+            return f->keep->name[file->kept_as[k] - 1];
     }
     return NULL;
 }
@@ -386,7 +370,7 @@ static uint32_t absent_columns(const struct csv_format *f, const struct csv_piec
                                size_t end)
 {
     uint32_t fields = 0, labels = 0;
-    if (!f->unlabeled)
+    if (!f->meaning.unlabeled)
         return 0;
     for (uint32_t i = 0; i < f->job->columns; i++) {
         fields += f->job->column[i].kind != COLUMN_CROSS;
@@ -557,7 +541,7 @@ static enum err read_header(struct csv_file *file, const struct csv_format *f,
     if (f->job->header == HEADER_SKIP) {
         file->skipped_line = line;
         file->skipped_row =
-            csv_cell_fit_row(f, file->field, file->fields, &p->grammar, text, bytes, p->mark);
+            csv_reads_like_row(f, file->field, file->fields, &p->grammar, text, bytes, p->mark);
         return ERR_OK;
     }
     return fields_by_header(file, f, &p->grammar, text, bytes, p->mark, e);
@@ -621,6 +605,7 @@ enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct
 void csv_file_close(struct csv_file *file)
 {
     mem_free(file->field);
+    mem_free(file->kept_as);
     mem_free((char *)(uintptr_t)file->header.at);
     *file = (struct csv_file){0};
 }

@@ -16,8 +16,9 @@ struct csv_names {
 };
 
 struct csv_file {
-    const char *path;        /* a view */
-    struct csv_field *field; /* (fields) */
+    const char *path;            /* a view */
+    struct meaning_field *field; /* (fields) */
+    uint32_t *kept_as;           /* (fields) as in struct csv_piece */
     uint32_t fields;
     struct csv_text header; /* the line, with data.header: skip or names; 0 bytes: none */
     bool begun;             /* its first row, or its header, has been found */
@@ -30,9 +31,6 @@ struct csv_file {
     uint32_t unread;
     char unread_names[CSV_UNREAD_BYTES];
 };
-
-/* The field of the job's column: not a cross. */
-struct csv_field csv_field_of(const struct job_csv *job, uint32_t column);
 
 /* Remove a UTF-8 byte order mark, of *mark_bytes, from the beginning of a file's text. Errors: ERR_INPUT: it is UTF-16 or
  * UTF-32. */

@@ -1,118 +1,35 @@
+/* Csv text, as rows of a batch: the fields of a row are found, unquoted in place, and become views. */
 #include "data/csv_rows.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/texts.h"
-#include "common/base/mem.h"
 #include "job/range.h"
-#include "data/csv_cell.h"
+#include "data/csv_batch.h"
 #include "data/text/csv_hint.h"
-#include "data/csv_row.h"
 #include "data/text/csv_number.h"
 #include "data/text/csv_scan.h"
 
 /* ---- the format ---- */
 
-static enum err add_names(struct csv_format *f, const char *begin, const char *end, uint32_t number)
-{
-    uint32_t at;
-    if (end - begin == 1 && *begin == '*') {
-        f->others = number;
-        return ERR_OK;
-    }
-    char *plain = mem_zalloc((size_t)(end - begin), 1);
-    enum err err = plain ? ERR_OK : ERR_NOMEM;
-    for (const char *p = begin; p <= end && !err;) {
-        size_t n = job_class_name_bytes(p, (size_t)(end - p));
-        err = vocabulary_add(&f->names, plain, job_class_name_plain(plain, p, n), &at);
-        uint32_t *grown = err ? NULL : mem_resize(f->class_of, f->names.count, sizeof *grown);
-        err = !err && !grown ? ERR_NOMEM : err;
-        if (grown) {
-            f->class_of = grown;
-            f->class_of[at] = number;
-        }
-        p += n + 1;
-    }
-    mem_free(plain);
-    return err;
-}
-
-static enum err read_classes(struct csv_format *f, const char *classes, struct errmsg *e)
-{
-    uint32_t count = 0;
-    for (const char *p = classes, *next; p; p = next, count++) {
-        size_t n;
-        next = texts_next(p, &n);
-        if (add_names(f, p, p + n, count))
-            return err_set(e, ERR_NOMEM, "out of memory for the classes");
-    }
-    if (f->classes && count > f->classes)
-        return err_set(e, ERR_INPUT, "the label column names %u classes, the model has %u", count,
-                       f->classes);
-    return ERR_OK;
-}
-
-/* Note a marker that is a number. No number goes on behind the text. */
-static enum err note_marker(struct csv_format *f, const char *text, size_t bytes, uint32_t number)
-{
-    double value;
-    if (!csv_number_wide(text, bytes, &value))
-        return ERR_OK;
-    struct csv_marker *grown = mem_resize(f->marker, (size_t)f->markers + 1, sizeof *grown);
-    if (!grown)
-        return ERR_NOMEM;
-    f->marker = grown;
-    f->marker[f->markers++] = (struct csv_marker){value, number};
-    return ERR_OK;
-}
-
-static enum err read_missing(struct csv_format *f, const char *markers, struct errmsg *e)
-{
-    uint32_t number;
-    for (const char *p = markers, *next; p; p = next) {
-        size_t n;
-        next = texts_next(p, &n);
-        if (vocabulary_add(&f->missing, p, n, &number) || note_marker(f, p, n, number))
-            return err_memory(e);
-        f->missing_lengths |= UINT64_C(1) << (n < 63 ? n : 63);
-    }
-    return ERR_OK;
-}
-
-enum err csv_format_init(struct csv_format *out, const struct job_csv *job,
+enum err csv_format_init(struct csv_format *f, const struct job_csv *job,
                          const struct table_schema *schema, bool learning, uint32_t classes,
                          struct errmsg *e)
 {
-    struct csv_format f = {.job = job,
-                           .schema = schema,
-                           .grammar = {.delimiter = job_delimiter_char(job),
-                                       .quotes = job->quotes,
-                                       .trim = job->trim,
-                                       .escape = job_escape_char(job),
-                                       .comment = job->comment,
-                                       .comment_bytes = strlen(job->comment)},
-                           .learning = learning,
-                           .classes = classes,
-                           .others = VOCABULARY_NONE};
-    enum err err = read_missing(&f, job->missing, e);
-    for (uint32_t i = 0; i < job->columns && !err; i++)
-        if (job->column[i].kind == COLUMN_LABEL && job->column[i].words)
-            err = read_classes(&f, job->column[i].words, e);
-    if (err)
-        csv_format_close(&f);
-    else
-        *out = f;
-    return err;
+    *f = (struct csv_format){.job = job,
+                             .grammar = {.delimiter = job_delimiter_char(job),
+                                         .quotes = job->quotes,
+                                         .trim = job->trim,
+                                         .escape = job_escape_char(job),
+                                         .comment = job->comment,
+                                         .comment_bytes = strlen(job->comment)}};
+    return meaning_init(&f->meaning, job, schema, learning, classes, e);
 }
 
 void csv_format_close(struct csv_format *f)
 {
-    vocabulary_close(&f->names);
-    vocabulary_close(&f->missing);
-    mem_free(f->class_of);
-    mem_free(f->marker);
+    meaning_close(&f->meaning);
     *f = (struct csv_format){0};
 }
 
@@ -198,33 +115,43 @@ static bool has_blanks_around_quotes(const struct csv_grammar *g, const char *te
     return csv_hint_trim(&text, &bytes) && is_quoted(text, bytes);
 }
 
-static void keep_text(const struct csv_row *r, uint32_t kept, const char *begin, const char *end)
+/* The text of one field; false: it cannot be read, and the row is bad. */
+static bool split_field(struct csv_piece *p, uint32_t field, char **begin, char **end)
 {
-    const struct csv_piece *p = r->piece;
-    p->kept[p->rows * r->format->keep->columns + kept] =
-        (struct csv_text){begin, (uint32_t)(end - begin)};
+    const struct csv_grammar *g = &p->grammar;
+    if (g->quotes && has_blanks_around_quotes(g, *begin, (size_t)(*end - *begin))) {
+        csv_batch_refuse(p, field, "it has blanks around its quotes; use data.trim: true");
+        return false;
+    }
+    if (csv_field_text(begin, end, g))
+        return true;
+    csv_batch_refuse(p, field,
+                     "text follows the quotes of a field: double a quote that belongs to the "
+                     "text, or use data.quotes: false");
+    return false;
 }
 
-static void read_field(struct csv_row *r, char *begin, char *end)
+/* True if the text has nothing to be removed: most fields of a file with quotes have none themselves. */
+static inline bool is_bare(const struct csv_grammar *g, const char *begin, const char *end)
 {
-    const struct csv_piece *p = r->piece;
-    const struct csv_field *field = &p->field[r->field];
-    if (field->kind == COLUMN_IGNORE && !field->kept)
+    return begin == end ||
+           (!g->escape && (unsigned char)*begin > '"' && (unsigned char)end[-1] > ' ');
+}
+
+/* Put the field's view into the batch, and keep its text. */
+static void put_field(struct csv_piece *p, const struct csv_format *f, uint32_t field, uint32_t row,
+                      char *begin, char *end)
+{
+    struct batch_view *view = &p->batch->view[(size_t)field * CSV_BATCH_VIEWS + row];
+    const uint32_t kept = p->kept_as[field];
+    if (p->field[field].kind == COLUMN_IGNORE && !kept)
         return;
-    if (p->grammar.quotes && has_blanks_around_quotes(&p->grammar, begin, (size_t)(end - begin))) {
-        csv_row_bad(r, "it has blanks around its quotes; use data.trim: true");
+    if (!is_bare(&p->grammar, begin, end) && !split_field(p, field, &begin, &end))
         return;
-    }
-    if (!csv_field_text(&begin, &end, &p->grammar)) {
-        csv_row_bad(r, "text follows the quotes of a field: double a quote that belongs to the "
-                       "text, or use data.quotes: false");
-        return;
-    }
-    if (field->kept)
-        keep_text(r, field->kept - 1, begin, end);
-    if (r->bad || field->kind == COLUMN_IGNORE)
-        return;
-    csv_cell_text(r, begin, (size_t)(end - begin));
+    *view = (struct batch_view){(uint32_t)(begin - p->text), (uint32_t)(end - begin)};
+    if (kept)
+        p->kept[(p->rows + row) * f->keep->columns + kept - 1] =
+            (struct csv_text){begin, view->bytes};
 }
 
 /* ---- rows ---- */
@@ -258,21 +185,6 @@ const char *csv_lone_return(const struct csv_grammar *g, const char *text, size_
     return CSV_LONE_RETURN;
 }
 
-/* Read a row that begins at `begin` and ends at *end; its fields end at [mark, end]. Of a bad row, texts are kept. */
-static void read_fields(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
-{
-    char *text = r->piece->text;
-    for (; mark <= end && (!r->bad || r->format->keep); mark++, r->field++) {
-        size_t stop = *mark;
-        size_t cut =
-            mark == end ? begin + csv_without_return(&r->piece->grammar, text + begin, stop - begin)
-                        : stop;
-        if (!r->bad || r->piece->field[r->field].kept)
-            read_field(r, text + begin, text + cut);
-        begin = stop + 1;
-    }
-}
-
 /* True if a quote would open a field if data.trim were true. */
 static bool has_blank_before_quote(const struct csv_grammar *g, const char *line, size_t bytes)
 {
@@ -289,53 +201,72 @@ static bool has_blank_before_quote(const struct csv_grammar *g, const char *line
     return false;
 }
 
-static void refuse_count(struct csv_row *r, const char *line, size_t bytes, size_t fields)
+static void refuse_count(struct csv_piece *p, const struct csv_format *f, uint32_t row,
+                         const char *line, size_t bytes, size_t fields)
 {
     char out[CSV_HINT_BYTES];
-    uint32_t wanted = r->piece->fields;
-    const char *hint = r->hint ? r->hint + strlen("; ")
-                               : csv_hint_delimiter(out, r->format->job, line, bytes, wanted);
-    if (!hint && has_blank_before_quote(&r->piece->grammar, line, bytes))
+    const uint32_t wanted = p->fields;
+    const char *odd = csv_batch_odd_hint(p->batch, row);
+    const char *hint =
+        odd ? odd + strlen("; ") : csv_hint_delimiter(out, f->job, line, bytes, wanted);
+    if (!hint && has_blank_before_quote(&p->grammar, line, bytes))
         hint = "a quote after a blank is text: use data.trim: true";
     if (!hint && fields > wanted)
-        hint = csv_row_names_hint(r, line, bytes);
-    csv_row_bad(r, "it has %zu field%s, %s %u%s%s", fields, fields == 1 ? "" : "s",
-                r->format->job->header == HEADER_NAMES ? "its header has" : "data.columns names",
-                wanted, hint ? "; " : "", hint ? hint : "");
+        hint = csv_batch_names_hint(p, f, line, bytes);
+    csv_batch_refuse(p, CSV_NO_FIELD, "it has %zu field%s, %s %u%s%s", fields,
+                     fields == 1 ? "" : "s",
+                     f->job->header == HEADER_NAMES ? "its header has" : "data.columns names",
+                     wanted, hint ? "; " : "", hint ? hint : "");
 }
 
-static void refuse_return(struct csv_row *r, const char *text, size_t bytes)
+/* False: the row is bad. */
+static bool check_return(struct csv_piece *p, const char *text, size_t bytes)
 {
-    const struct csv_grammar *g = &r->piece->grammar;
-    const char *wrong = csv_lone_return(g, text, csv_without_return(g, text, bytes));
+    const struct csv_grammar *g = &p->grammar;
+    const char *wrong =
+        p->lone_cr ? csv_lone_return(g, text, csv_without_return(g, text, bytes)) : NULL;
     if (wrong)
-        csv_row_bad(r, "%s", wrong);
+        csv_batch_refuse(p, CSV_NO_FIELD, "%s", wrong);
+    return !wrong;
 }
 
-void csv_rows_fields(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
+/* Fields without quotes, escapes and blanks to be removed are views of the text as it stands. */
+static void split_plain(struct csv_piece *p, uint32_t row, size_t begin, const uint32_t *mark,
+                        size_t last)
 {
-    const struct csv_piece *p = r->piece;
-    csv_row_look(r, p->text + begin, *end - begin);
-    if (p->lone_cr)
-        refuse_return(r, p->text + begin, *end - begin);
-    if ((size_t)(end - mark) + 1 != p->fields)
-        refuse_count(r, p->text + begin, *end - begin, (size_t)(end - mark) + 1);
-    r->field = 0;
-    if (!r->bad)
-        read_fields(r, begin, mark, end);
-    assert(r->bad || r->failed || r->field == p->fields); /* each field was read */
+    struct batch_view *view = p->batch->view + row;
+    for (uint32_t i = 0; i < p->fields; i++, view += CSV_BATCH_VIEWS) {
+        const size_t stop = i + 1 < p->fields ? mark[i] : last;
+        *view = (struct batch_view){(uint32_t)begin, (uint32_t)(stop - begin)};
+        begin = stop + 1;
+    }
+    assert(begin == last + 1); /* each field has a view */
 }
 
-static enum err read_row(struct csv_row *r, size_t begin, const uint32_t *mark, const uint32_t *end)
+void csv_rows_split(struct csv_piece *p, const struct csv_format *f, size_t begin,
+                    const uint32_t *mark, const uint32_t *end, uint64_t line, uint32_t lines)
 {
-    enum err err = csv_row_begin(r);
-    if (err)
-        return err;
-    csv_rows_fields(r, begin, mark, end);
-    if (!r->bad)
-        csv_cell_crosses(r);
-    csv_row_end(r);
-    return r->failed;
+    const struct csv_grammar *g = &p->grammar;
+    char *text = p->text;
+    const size_t bytes = *end - begin, fields = (size_t)(end - mark) + 1;
+    const uint32_t row = csv_batch_add(p, f, text + begin, bytes, line, lines);
+    if (!check_return(p, text + begin, bytes))
+        return;
+    if (fields != p->fields) {
+        refuse_count(p, f, row, text + begin, bytes, fields);
+        return;
+    }
+    const size_t last = begin + csv_without_return(g, text + begin, bytes);
+    if (csv_is_plain(g) && !g->trim && !f->keep) {
+        split_plain(p, row, begin, mark, last);
+        return;
+    }
+    for (uint32_t i = 0; i < p->fields; i++) {
+        const size_t stop = i + 1 < p->fields ? mark[i] : last;
+        put_field(p, f, i, row, text + begin, text + stop);
+        begin = stop + 1;
+    }
+    assert(begin == last + 1); /* each field was read */
 }
 
 static bool has_lone_return(const char *text, size_t bytes)
@@ -394,6 +325,42 @@ enum err csv_refuse_long(struct errmsg *e, const char *text, size_t bytes, uint6
                    CSV_PIECE_BYTES, *why ? ": " : "", why);
 }
 
+/* ---- lines that are left out ---- */
+
+/* True if the text fits the column as few headers and comments do: a number, or a name of a class. *other: no row has this text. */
+static bool is_value(const struct csv_format *f, const struct meaning_field *field,
+                     const char *text, size_t bytes, bool *other)
+{
+    bool named = field->kind == COLUMN_LABEL && meaning_has_names(&f->meaning);
+    bool number =
+        field->kind == COLUMN_NUMBER || field->kind == COLUMN_WEIGHT || field->kind == COLUMN_LABEL;
+    float v;
+    if (!number || meaning_is_missing(&f->meaning, (struct batch_text){text, bytes}) ||
+        (named && f->meaning.others != VOCABULARY_NONE))
+        return false;
+    bool is = named ? vocabulary_find(&f->meaning.names, text, bytes) != VOCABULARY_NONE
+                    : csv_number(text, bytes, &v);
+    *other = !is;
+    return is;
+}
+
+bool csv_reads_like_row(const struct csv_format *f, const struct meaning_field *field,
+                        uint32_t fields, const struct csv_grammar *g, char *text, size_t bytes,
+                        uint32_t *mark)
+{
+    size_t n = csv_scan(mark, text, bytes, g);
+    bool value = false, other = n + 1 != fields;
+    mark[n] = (uint32_t)bytes;
+    for (size_t i = 0, begin = 0; i <= n && !other; i++) {
+        char *from = text + begin, *to = text + mark[i];
+        begin = mark[i] + (size_t)1;
+        other = !csv_field_text(&from, &to, g);
+        if (!other)
+            value |= is_value(f, &field[i], from, (size_t)(to - from), &other);
+    }
+    return value && !other;
+}
+
 /* A comment has no marks but its end, so behind the piece's `marks` there is room for its own. */
 static void note_comment(struct csv_piece *p, const struct csv_format *f, size_t marks,
                          size_t begin, size_t end, uint64_t line)
@@ -405,43 +372,60 @@ static void note_comment(struct csv_piece *p, const struct csv_format *f, size_t
         return;
     g.comment_bytes = 0;
     size_t bytes = csv_without_return(&g, text, end - begin);
-    if (csv_cell_fit_row(f, p->field, p->fields, &g, text, bytes, p->mark + marks))
+    if (csv_reads_like_row(f, p->field, p->fields, &g, text, bytes, p->mark + marks))
         *first = line;
 }
 
-enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)
+/* ---- rows ---- */
+
+/* True if the rows that were read so far are all that is wanted. */
+static bool is_enough(const struct csv_piece *p, const struct csv_format *f)
+{
+    return p->bad && f->job->bad_rows == BAD_ROWS_STOP;
+}
+
+static enum err rows_split(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)
 {
     size_t marks = p->marks ? p->marks : csv_scan(p->mark, p->text, p->bytes, &p->grammar);
-    const bool lines = !csv_is_plain(&p->grammar); /* a row can have several */
+    const bool multiline = !csv_is_plain(&p->grammar); /* a row can have several */
     const uint32_t *mark = p->mark, *last = mark + marks;
-    struct csv_row r = {.piece = p, .format = f, .line = p->line};
+    uint64_t line = p->line;
     enum err err = ERR_OK;
-    p->rows = p->bad = p->bad_lines = 0;
-    p->used = 0;
-    p->lone_cr = has_lone_return(p->text, p->bytes);
-    for (size_t begin = 0; begin < p->bytes && !err;) {
+    for (size_t begin = 0; begin < p->bytes && !err && !is_enough(p, f);) {
         const uint32_t *end = mark;
         while (end < last && p->text[*end] != '\n')
             end++;
-        if (end == last)
-            return csv_refuse_open(e, p->text + begin, p->bytes - begin, r.line, &p->grammar);
-        const uint64_t bad = p->bad, n = lines ? csv_count(p->text + begin, *end - begin, '\n') : 0;
+        if (end == last) {
+            err = csv_batch_finish(p, f);
+            return err || is_enough(p, f)
+                       ? err
+                       : csv_refuse_open(e, p->text + begin, p->bytes - begin, line, &p->grammar);
+        }
+        const size_t n = multiline ? csv_count(p->text + begin, *end - begin, '\n') : 0;
         if (!csv_is_no_row(f, p->text + begin, p->text + *end))
-            err = read_row(&r, begin, mark, end);
+            csv_rows_split(p, f, begin, mark, end, line, (uint32_t)n + 1);
         else if (p->grammar.comment_bytes)
-            note_comment(p, f, marks, begin, *end, r.line);
-        if (p->bad && f->job->bad_rows == BAD_ROWS_STOP)
-            return ERR_OK;
-        p->bad_lines += p->bad > bad ? n + 1 : 0;
-        r.line += n + 1;
+            note_comment(p, f, marks, begin, *end, line);
+        if (p->batch->of.rows == p->batch->rows_max)
+            err = csv_batch_finish(p, f);
+        line += n + 1;
         begin = *end + (size_t)1;
         mark = end + 1;
         assert(mark == last || *mark >= begin);
     }
+    return err || is_enough(p, f) ? err : csv_batch_finish(p, f);
+}
+
+enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)
+{
+    p->rows = p->bad = p->bad_lines = 0;
+    p->used = 0;
+    p->lone_cr = has_lone_return(p->text, p->bytes);
+    enum err err = csv_batch_begin(p, f);
+    if (!err)
+        err = rows_split(p, f, e);
     assert(p->bad <= p->rows && p->bad <= p->bad_lines && p->used <= p->cell_room);
-    if (err == ERR_TOOBIG)
-        return err_set(e, ERR_INPUT, "%llu: a category has more than %d words",
-                       (unsigned long long)r.line - 1, VOCABULARY_MAX);
-    return err ? err_set(e, err, "out of memory for %llu rows", (unsigned long long)p->rows)
-               : ERR_OK;
+    return err && err != ERR_INPUT
+               ? err_set(e, err, "out of memory for %llu rows", (unsigned long long)p->rows)
+               : err;
 }

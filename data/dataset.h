@@ -84,7 +84,7 @@ struct dataset_sink {
     void *ctx;
 };
 struct dataset_streamed {
-    uint64_t rows, bad;   /* bad: those of `rows` that are bad: their cells have no label (NaN) */
+    uint64_t rows, bad;   /* bad: those of `rows` that are bad: piece->present tells them */
     struct errmsg unread; /* names columns of a header that the model does not read; "": none */
 };
 /* Pass the rows of job->data.eval, or those that the job generates, to the sink: there can be none. schema: as the model was

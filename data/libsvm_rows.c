@@ -1,10 +1,10 @@
+/* Libsvm text, as rows of a batch: a label, and a list of keys with weights. */
 #include "data/libsvm_rows.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "data/csv_cell.h"
-#include "data/meaning/word_key.h"
+#include "data/csv_batch.h"
 #include "data/text/csv_number.h"
 
 /* ---- words of a line ---- */
@@ -42,41 +42,56 @@ static const char *word_end(const char *at)
 /* ---- a line ---- */
 
 struct line {
-    struct csv_row *row;
-    const struct table_key *key;
-    uint32_t *values; /* their number, then the cells of each */
+    struct csv_piece *p;
+    const struct csv_format *f;
+    uint32_t row;
+    const char *hint; /* of the line as a whole; NULL: none */
     uint64_t index;   /* of the pair before it */
-    bool minus;       /* its label is -1 */
+    bool bad;
 };
+
+static const struct job_key_column *pairs_of(const struct line *l)
+{
+    return &l->f->meaning.schema->key[0].options;
+}
+
+/* With signs, which labels were 0 and -1. */
+static void note_label(struct line *l, const char *at, size_t bytes)
+{
+    float v;
+    const bool number = l->f->meaning.signs && csv_number(at, bytes, &v);
+    l->p->batch->sign[l->row] = number && v == -1  ? SIGN_MINUS
+                                : number && v == 0 ? SIGN_ZERO
+                                                   : SIGN_OTHER;
+}
 
 static const char *read_label(struct line *l, const char *at)
 {
-    const struct csv_format *f = l->row->format;
     const char *end = word_end(at);
     const bool pair = memchr(at, ':', (size_t)(end - at)) != NULL; /* a label has no colon */
-    uint32_t cell = f->schema->inputs;
     char out[CSV_SHOWN_BYTES];
-    float v;
-    if (f->unlabeled)
+    if (l->f->meaning.unlabeled)
         return pair ? at : end;
     if (pair) {
-        csv_row_bad(l->row, "the line has no label, it begins with the pair \"%s\"",
-                    csv_row_shown(out, at, (size_t)(end - at)));
+        l->bad = true;
+        csv_batch_refuse(l->p, CSV_NO_FIELD,
+                         "the line has no label, it begins with the pair \"%s\"",
+                         csv_hint_shown(out, at, (size_t)(end - at)));
         return end;
     }
-    l->minus = f->signs && csv_number(at, (size_t)(end - at), &v) && v == -1;
-    if (l->minus)
-        l->row->cells[cell] = schema_bits(0);
-    else
-        csv_cell_label(l->row, cell, at, (size_t)(end - at));
+    l->p->batch->view[l->row] =
+        (struct batch_view){(uint32_t)(at - l->p->text), (uint32_t)(end - at)};
+    note_label(l, at, (size_t)(end - at));
     return end;
 }
 
 static void refuse_pair(struct line *l, const char *at, const char *what)
 {
     char out[CSV_SHOWN_BYTES];
-    csv_row_bad(l->row, "\"%s\" %s%s", csv_row_shown(out, at, (size_t)(word_end(at) - at)), what,
-                l->row->hint ? l->row->hint : "");
+    l->bad = true;
+    csv_batch_refuse(l->p, LIBSVM_PAIRS, "\"%s\" %s%s",
+                     csv_hint_shown(out, at, (size_t)(word_end(at) - at)), what,
+                     l->hint ? l->hint : "");
 }
 
 /* Read decimal digits up to a ':'; NULL: other text, or a number beyond 2^64 - 1. */
@@ -92,17 +107,20 @@ static const char *read_index(const char *at, uint64_t *index)
     return p > at && *p == ':' ? p + 1 : NULL;
 }
 
-static void put_value(struct line *l, uint64_t index, float weight)
+/* The end of the row's list. */
+static int32_t *list_end(const struct line *l)
 {
-    const struct job_key_column *c = &l->key->options;
-    uint32_t *cells = l->values + 1 + (size_t)l->values[0]++ * (SCHEMA_KEY_CELLS + 1);
-    csv_put_key(cells, word_key_fold(c, index));
-    cells[SCHEMA_KEY_CELLS] = schema_bits(weight);
-    l->index = index;
+    return &l->p->batch->list[l->row + 1];
+}
+
+static uint32_t pairs_there(const struct line *l)
+{
+    return (uint32_t)(*list_end(l) - l->p->batch->list[l->row]);
 }
 
 static const char *read_pair(struct line *l, const char *at)
 {
+    struct csv_batch *b = l->p->batch;
     uint64_t index = 0;
     float weight;
     const char *value = read_index(at, &index), *end = word_end(value ? value : at);
@@ -113,15 +131,19 @@ static const char *read_pair(struct line *l, const char *at)
                     csv_number_is_large(value, (size_t)(end - value))
                         ? "has a value that " CSV_NUMBER_LARGE
                         : "has a value that is not a finite number");
-    else if (l->values[0] && index <= l->index)
+    else if (pairs_there(l) && index <= l->index)
         refuse_pair(l, at,
                     index == l->index
                         ? "has the same index as the pair before it"
                         : "has a lower index than the pair before it: indices must ascend");
-    else if (l->values[0] == l->key->options.max_values)
-        csv_row_bad(l->row, "more than max_values: %u values", l->key->options.max_values);
-    else
-        put_value(l, index, weight);
+    else if (pairs_there(l) == pairs_of(l)->max_values) {
+        l->bad = true;
+        csv_batch_refuse(l->p, LIBSVM_PAIRS, "more than max_values: %u values",
+                         pairs_of(l)->max_values);
+    } else {
+        b->key[*list_end(l)] = l->index = index;
+        b->weight[(*list_end(l))++] = weight;
+    }
     return end;
 }
 
@@ -130,27 +152,12 @@ static const char *skip_qid(const char *at)
     return strncmp(at, "qid:", 4) == 0 ? skip_blanks(word_end(at)) : at;
 }
 
-static void note_first(uint64_t *first, uint64_t line)
-{
-    if (!*first)
-        *first = line;
-}
-
 /* Read the pairs up to the line's end. */
 static void read_pairs(struct line *l, const char *at)
 {
-    struct csv_row *r = l->row;
-    l->values = r->cells + schema_keys_at(r->format->schema) + l->key->cell;
-    l->values[0] = 0;
     at = skip_qid(skip_blanks(at));
-    while (!is_over(*at) && !r->bad)
+    while (!is_over(*at) && !l->bad)
         at = skip_blanks(read_pair(l, at));
-}
-
-void libsvm_pairs(struct csv_row *r, const char *text)
-{
-    struct line l = {.row = r, .key = &r->format->schema->key[0]};
-    read_pairs(&l, text);
 }
 
 /* True if a '\r' is neither at the end of the line nor before others there: with CR alone for line ends, all rows are
@@ -167,55 +174,73 @@ bool libsvm_is_no_row(const char *line, const char *stop)
     return is_over(*skip_blanks(line)) && !has_lone_return(line, stop);
 }
 
-static void read_line(struct line *l, const char *line, const char *stop)
-{
-    csv_row_look(l->row, line, (size_t)(stop - line));
-    if (has_lone_return(line, stop))
-        csv_row_bad(l->row, "%s", CSV_LONE_RETURN);
-    else
-        read_pairs(l, read_label(l, skip_blanks(line)));
-}
+/* ---- a batch ---- */
 
-void libsvm_row(struct csv_row *r, const char *line, const char *stop)
+enum err libsvm_begin(struct csv_piece *p, const struct csv_format *f)
 {
-    struct line l = {.row = r, .key = &r->format->schema->key[0]};
-    read_line(&l, line, stop);
-}
-
-static enum err read_row(struct csv_row *r, const char *line, const char *stop)
-{
-    struct line l = {.row = r, .key = &r->format->schema->key[0]};
-    enum err err = csv_row_begin(r);
+    enum err err = csv_batch_begin(p, f);
     if (err)
         return err;
-    read_line(&l, line, stop);
-    csv_row_end(r);
-    if (!r->bad && l.minus)
-        note_first(&r->piece->minus_line, r->line);
-    else if (!r->bad && r->format->signs && table_float(r->cells[r->format->schema->inputs]) == 0)
-        note_first(&r->piece->zero_line, r->line);
-    return r->failed;
+    struct csv_batch *b = p->batch;
+    b->pair_field[LIBSVM_LABEL] =
+        (struct meaning_field){.kind = f->meaning.unlabeled ? COLUMN_IGNORE : COLUMN_LABEL,
+                               .cell = f->meaning.schema->inputs};
+    b->pair_field[LIBSVM_PAIRS] = (struct meaning_field){.kind = COLUMN_KEYS};
+    b->field = b->pair_field;
+    b->column[LIBSVM_PAIRS] = (struct batch_column){
+        .type = BATCH_KEYS, .values = b->key, .list = b->list, .weight = b->weight};
+    return ERR_OK;
+}
+
+static struct line add_line(struct csv_piece *p, const struct csv_format *f, const char *text,
+                            const char *stop, uint64_t number)
+{
+    struct line l = {.p = p, .f = f};
+    l.row = csv_batch_add(p, f, text, (size_t)(stop - text), number, 1);
+    l.hint = csv_batch_odd_hint(p->batch, l.row);
+    *list_end(&l) = p->batch->list[l.row];
+    return l;
+}
+
+void libsvm_pairs(struct csv_piece *p, const struct csv_format *f, const char *text)
+{
+    struct line l = add_line(p, f, text, text, 0);
+    read_pairs(&l, text);
+}
+
+void libsvm_row(struct csv_piece *p, const struct csv_format *f, const char *line, const char *stop,
+                uint64_t number)
+{
+    struct line l = add_line(p, f, line, stop, number);
+    if (has_lone_return(line, stop))
+        csv_batch_refuse(p, CSV_NO_FIELD, "%s", CSV_LONE_RETURN);
+    else
+        read_pairs(&l, read_label(&l, skip_blanks(line)));
 }
 
 enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)
 {
-    struct csv_row r = {.piece = p, .format = f, .line = p->line};
+    const struct table_schema *s = f->meaning.schema;
     const char *end = p->text + p->bytes;
-    assert(f->schema->keys == 1 && f->schema->inputs == 0 && f->schema->key[0].options.weights);
+    uint64_t line = p->line;
+    (void)s; /* for assertions */
+    assert(s->keys == 1 && s->inputs == 0 && s->key[0].options.weights);
     assert(p->bytes == 0 || end[-1] == '\n');
-    p->rows = p->bad = 0;
+    p->rows = p->bad = p->bad_lines = 0;
     p->used = 0;
     p->zero_line = p->minus_line = 0;
-    for (const char *at = p->text; at < end; r.line++) {
+    enum err err = libsvm_begin(p, f);
+    for (const char *at = p->text; at < end && !err; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
-        enum err err = libsvm_is_no_row(at, stop) ? ERR_OK : read_row(&r, at, stop);
-        if (err)
-            return err_set(e, err, "out of memory for %llu rows", (unsigned long long)p->rows);
-        if (p->bad && f->job->bad_rows == BAD_ROWS_STOP)
-            return ERR_OK;
+        if (!libsvm_is_no_row(at, stop))
+            libsvm_row(p, f, at, stop, line);
         at = stop + 1;
+        if (p->batch->of.rows == p->batch->rows_max || at == end)
+            err = csv_batch_finish(p, f);
+        if (p->bad && f->job->bad_rows == BAD_ROWS_STOP)
+            break;
     }
     assert(p->bad <= p->rows && p->used <= p->cell_room);
-    p->bad_lines = p->bad;
-    return ERR_OK;
+    return err ? err_set(e, err, "out of memory for %llu rows", (unsigned long long)p->rows)
+               : ERR_OK;
 }

@@ -4,16 +4,21 @@
 #ifndef GRADWIRE_DATA_LIBSVM_ROWS_H
 #define GRADWIRE_DATA_LIBSVM_ROWS_H
 
-#include "data/csv_row.h"
+#include "data/csv_rows.h"
+
+/* Columns of the batch. */
+enum { LIBSVM_LABEL, LIBSVM_PAIRS };
 
 /* As csv_rows; the text ends with a newline. */
 enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e) MUST_CHECK;
 
-/* One row: a line, up to a newline at `stop`. A line of blanks or a comment is no row. */
+/* Begin the piece's batch. Errors: ERR_NOMEM. */
+enum err libsvm_begin(struct csv_piece *p, const struct csv_format *f) MUST_CHECK;
+/* Add one row: a line, up to a newline at `stop`. A line of blanks or a comment is no row. */
 bool libsvm_is_no_row(const char *line, const char *stop);
-void libsvm_row(struct csv_row *r, const char *line, const char *stop);
-
-/* The pairs of one row, the text after its label, up to a newline: the cells of the row's keys column. */
-void libsvm_pairs(struct csv_row *r, const char *text);
+void libsvm_row(struct csv_piece *p, const struct csv_format *f, const char *line, const char *stop,
+                uint64_t number);
+/* Add a row without a label: its pairs alone, up to a newline. */
+void libsvm_pairs(struct csv_piece *p, const struct csv_format *f, const char *text);
 
 #endif

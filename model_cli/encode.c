@@ -242,19 +242,14 @@ static enum err add_arrays(struct encode *x, struct errmsg *e)
 
 /* ---- rows of csv ---- */
 
-static bool is_bad(const struct table_schema *s, const uint32_t *cells)
-{
-    return isnan(table_float(cells[s->inputs]));
-}
-
 static void add_row_keys(const struct encode *x, struct worker *w, uint32_t array,
-                         const uint32_t *cells)
+                         const uint32_t *cells, bool bad)
 {
     const struct table_schema *s = x->model.folder.schema;
     const struct encoded *of = &x->encoded[array];
     const struct table_key *k = &s->key[of->of];
     schema_row_keys(k, table_key_cells(s, k, cells), w->key, w->floats);
-    if (is_bad(s, cells)) {
+    if (bad) {
         memset(w->key, 0, of->width * sizeof *w->key);
         memset(w->floats, 0, of->width * sizeof *w->floats);
     }
@@ -275,11 +270,10 @@ static void add_number(const struct encode *x, struct worker *w, uint32_t array,
 
 /* Add what does not need the model, before the cells are scaled. */
 static void encode_add_row(const struct encode *x, struct worker *w, const uint32_t *cells,
-                           const struct csv_text *kept)
+                           const struct csv_text *kept, bool bad)
 {
     const struct table_schema *s = x->model.folder.schema;
     const uint32_t *high = schema_high_cells(s, cells);
-    bool bad = is_bad(s, cells);
     for (uint32_t i = 0; i < x->arrays; i++) {
         const struct encoded *of = &x->encoded[i];
         if (of->source == SOURCE_NUMBER)
@@ -287,7 +281,7 @@ static void encode_add_row(const struct encode *x, struct worker *w, const uint3
         else if (of->source == SOURCE_WORD)
             array_word(&w->text[i], kept[of->of].at, bad ? 0 : kept[of->of].bytes);
         else if (of->source == SOURCE_KEYS || of->source == SOURCE_WEIGHTS)
-            add_row_keys(x, w, i, cells);
+            add_row_keys(x, w, i, cells, bad);
     }
 }
 
@@ -325,15 +319,17 @@ static enum err add_encoded(const struct encode *x, struct worker *w, uint32_t r
 }
 
 /* *cells becomes the end of the block. */
-static enum err encode_block(const struct encode *x, struct worker *w, uint32_t **cells,
-                             const struct csv_text *kept, uint32_t n, struct errmsg *e)
+static enum err encode_block(const struct encode *x, struct worker *w,
+                             const struct csv_piece *piece, uint32_t row, uint32_t **cells,
+                             uint32_t n, struct errmsg *e)
 {
     const struct table_schema *s = x->model.folder.schema;
+    const struct csv_text *kept = piece->kept + (size_t)row * x->keep.columns;
     enum err err = ERR_OK;
     lane_clear(w->lane);
     for (uint32_t i = 0; i < n && !err; i++, *cells += schema_packed_raw_cells(s, *cells)) {
-        bool bad = is_bad(s, *cells);
-        encode_add_row(x, w, *cells, kept + (size_t)i * x->keep.columns);
+        const bool bad = !batch_bit(piece->present, row + i);
+        encode_add_row(x, w, *cells, kept + (size_t)i * x->keep.columns, bad);
         if (!bad)
             err = lane_add(w->lane, *cells, e);
         w->rows[i] = bad ? 0 : lane_rows(w->lane);
@@ -354,10 +350,9 @@ static enum err encode_piece(void *ctx, uint32_t thread, struct csv_piece *piece
     uint32_t *cells = piece->cells;
     enum err err = ERR_OK;
     clear_texts(x, w);
-    for (uint64_t i = 0; i < piece->rows && !err; i += LANE_ROWS) {
-        uint64_t left = piece->rows - i;
-        err = encode_block(x, w, &cells, piece->kept + i * x->keep.columns,
-                           left < LANE_ROWS ? (uint32_t)left : LANE_ROWS, e);
+    for (uint32_t i = 0; i < piece->rows && !err; i += LANE_ROWS) {
+        uint32_t left = (uint32_t)piece->rows - i;
+        err = encode_block(x, w, piece, i, &cells, left < LANE_ROWS ? left : LANE_ROWS, e);
     }
     return err;
 }

@@ -109,17 +109,18 @@ static void warn_broken(const struct predict *p)
 /* ---- rows of csv ---- */
 
 /* Score n rows, at most LANE_ROWS, and add their text. *cells becomes the end of the block. */
-static enum err add_block(const struct predict *p, struct worker *w, uint32_t **cells,
-                          const struct csv_text *kept, uint32_t n, struct errmsg *e)
+static enum err add_block(const struct predict *p, struct worker *w, const struct csv_piece *piece,
+                          uint32_t row, uint32_t **cells, uint32_t n, struct errmsg *e)
 {
     const struct table_schema *s = p->model.folder.schema;
+    const struct csv_text *kept = piece->kept + (size_t)row * p->keep.columns;
     bool bad[LANE_ROWS];
     const struct leaf *leaf;
     const float *z;
     enum err err = ERR_OK;
     lane_clear(w->lane);
     for (uint32_t i = 0; i < n && !err; i++, *cells += schema_packed_raw_cells(s, *cells)) {
-        bad[i] = isnan(table_float((*cells)[s->inputs])) != 0;
+        bad[i] = !batch_bit(piece->present, row + i);
         err = bad[i] ? ERR_OK : lane_add(w->lane, *cells, e);
     }
     if (!err)
@@ -140,10 +141,9 @@ static enum err score_piece(void *ctx, uint32_t thread, struct csv_piece *piece,
     uint32_t *cells = piece->cells;
     enum err err = ERR_OK;
     text_clear(&w->text);
-    for (uint64_t i = 0; i < piece->rows && !err; i += LANE_ROWS) {
-        uint64_t left = piece->rows - i;
-        err = add_block(p, w, &cells, piece->kept + i * p->keep.columns,
-                        left < LANE_ROWS ? (uint32_t)left : LANE_ROWS, e);
+    for (uint32_t i = 0; i < piece->rows && !err; i += LANE_ROWS) {
+        uint32_t left = (uint32_t)piece->rows - i;
+        err = add_block(p, w, piece, i, &cells, left < LANE_ROWS ? left : LANE_ROWS, e);
     }
     return err;
 }

@@ -145,27 +145,27 @@ uint32_t gradwire_model_crosses(const struct gradwire_model *m)
 }
 
 /* NULL: there is no such column. */
-static const struct csv_field *field_of(const struct gradwire_model *m, uint32_t column)
+static const struct meaning_field *field_of(const struct gradwire_model *m, uint32_t column)
 {
     return column < m->columns.values + m->columns.crosses ? &m->columns.of[column] : NULL;
 }
 
 static const struct schema_input *input_of(const struct gradwire_model *m, uint32_t column)
 {
-    const struct csv_field *f = field_of(m, column);
+    const struct meaning_field *f = field_of(m, column);
     bool input = f && (f->kind == COLUMN_NUMBER || f->kind == COLUMN_CATEGORY);
     return input ? &m->folder.schema->input[f->cell] : NULL;
 }
 
 static const struct table_key *column_key(const struct gradwire_model *m, uint32_t column)
 {
-    const struct csv_field *f = field_of(m, column);
+    const struct meaning_field *f = field_of(m, column);
     return f && !input_of(m, column) ? &m->folder.schema->key[f->cell] : NULL;
 }
 
 const char *gradwire_column_name(const struct gradwire_model *m, uint32_t column)
 {
-    const struct csv_field *f = field_of(m, column);
+    const struct meaning_field *f = field_of(m, column);
     return f ? m->folder.job.data.csv.column[f->column].name : NULL;
 }
 
@@ -179,7 +179,7 @@ uint32_t gradwire_column_find(const struct gradwire_model *m, const char *name)
 
 enum gradwire_kind gradwire_column_kind(const struct gradwire_model *m, uint32_t column)
 {
-    const struct csv_field *f = field_of(m, column);
+    const struct meaning_field *f = field_of(m, column);
     switch (f ? f->kind : COLUMN_IGNORE) {
     case COLUMN_NUMBER:
         return GRADWIRE_NUMBER;

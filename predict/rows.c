@@ -1,14 +1,16 @@
-/* Rows on their way to the model. A row of text, of values or of a text file becomes cells by the functions that read training
- * data (data/csv_cell.h, data/csv_rows.h), so it gets the same bits; then features and keys are made of its cells. */
+/* Rows on their way to the model. A row of text, of values or of a text file is a batch, which becomes cells by the function that
+ * training data go through (data/meaning/encode.h), so it gets the same bits; then features and keys are made of its cells. */
 #include "predict/rows.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/math/kernels.h"
-#include "data/csv_cell.h"
+#include "data/csv_batch.h"
 #include "data/csv_header.h"
 #include "data/libsvm_rows.h"
 #include "data/text/csv_hint.h"
@@ -23,11 +25,24 @@ struct rows {
     /* with columns: */
     struct columns columns;
     struct csv_format format;
-    struct csv_piece piece; /* for csv_row: its fields, and a record with its marks */
-    struct csv_file file;   /* the text file whose records are added */
-    uint64_t line;          /* of the file's next record */
-    uint32_t *cells;        /* (rows_max, schema_raw_cells), packed once they are whole */
-    char *text; /* (CSV_TEXT_ROOM) a record; or a number, or libsvm's pairs, with an end */
+    struct csv_piece piece;      /* a record with its marks */
+    struct batch_column *column; /* (columns.values) of one row by its values, */
+    struct row_value *value;     /* (columns.values) and what stands behind them */
+    struct batch_text *word;     /* of all keys columns, max_values + 1 each */
+    size_t text_used;
+    struct csv_file file; /* the text file whose records are added */
+    uint64_t line;        /* of the file's next record */
+    uint32_t *cells;      /* (rows_max, schema_raw_cells), packed once they are whole */
+    char *text; /* (CSV_TEXT_ROOM) a record; or numbers, or libsvm's pairs, each with an end */
+};
+
+/* A value of a row, where a column of a batch can point at it. */
+struct row_value {
+    struct batch_text text;
+    double number;
+    uint64_t key;
+    int32_t list[2];
+    struct batch_text *word; /* (max_values + 1) of keys */
 };
 
 /* ---- columns ---- */
@@ -47,11 +62,11 @@ enum err columns_init(struct columns *out, const struct folder *f, struct errmsg
         return err_memory_for(e, "the columns");
     for (uint32_t i = 0; f->schema && i < csv->columns; i++)
         if (is_value(csv->column[i].kind))
-            c.of[c.values++] = csv_field_of(csv, i);
+            c.of[c.values++] = meaning_field_of(csv, i);
     for (uint32_t i = 0; f->schema && i < csv->columns; i++) {
         if (csv->column[i].kind == COLUMN_CROSS)
             c.of[c.values + c.crosses++] =
-                (struct csv_field){.kind = COLUMN_CROSS, .cell = keys, .column = i};
+                (struct meaning_field){.kind = COLUMN_CROSS, .cell = keys, .column = i};
         keys += job_column_has_keys(&csv->column[i]);
     }
     *out = c;
@@ -66,6 +81,26 @@ void columns_close(struct columns *c)
 
 /* ---- construction ---- */
 
+/* Room for the values of one row. */
+static enum err make_values(struct rows *r)
+{
+    const struct columns *c = &r->columns;
+    size_t words = 0;
+    for (uint32_t i = 0; i < r->schema->keys; i++)
+        words += (size_t)table_key_width(&r->schema->key[i]) + 1;
+    r->column = mem_zalloc(c->values, sizeof *r->column);
+    r->value = mem_zalloc(c->values, sizeof *r->value);
+    r->word = mem_zalloc(words, sizeof *r->word);
+    if (!r->column || !r->value || !r->word)
+        return ERR_NOMEM;
+    for (uint32_t i = 0, at = 0; i < c->values; i++) {
+        r->value[i].word = r->word + at;
+        if (c->of[i].kind == COLUMN_KEYS)
+            at += table_key_width(&r->schema->key[c->of[i].cell]) + 1;
+    }
+    return ERR_OK;
+}
+
 static enum err rows_make_columns(struct rows *r, struct errmsg *e)
 {
     const struct job_csv *csv = &r->folder->job.data.csv;
@@ -75,15 +110,19 @@ static enum err rows_make_columns(struct rows *r, struct errmsg *e)
         return err;
     r->format.libsvm = r->folder->job.data.format == DATA_LIBSVM;
     r->format.grammar.quotes &= !r->format.libsvm;
-    r->format.unlabeled = true;
+    r->format.meaning.unlabeled = true;
     err = columns_init(&r->columns, r->folder, e);
     if (err)
         return err;
-    r->piece.known = mem_zalloc(s->inputs, sizeof *r->piece.known);
+    err = learned_init(&r->piece.learned, s, false, false);
+    if (!err)
+        err = make_values(r);
+    if (!err && r->format.libsvm)
+        err = libsvm_begin(&r->piece, &r->format);
     r->cells = mem_zalloc(r->rows_max, schema_raw_cells(s) * sizeof *r->cells);
     r->text = mem_zalloc(CSV_TEXT_ROOM, 1);
     r->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *r->piece.mark);
-    if (!r->piece.known || !r->cells || !r->text || !r->piece.mark)
+    if (err || !r->cells || !r->text || !r->piece.mark)
         return err_memory_for(e, "%u rows", r->rows_max);
     return ERR_OK;
 }
@@ -121,103 +160,158 @@ void rows_free(struct rows *r)
     csv_file_close(&r->file);
     leaf_buffer_free(r->buffer);
     columns_close(&r->columns);
-    mem_free(r->piece.known);
+    if (r->schema)
+        learned_close(&r->piece.learned, r->schema->inputs);
+    csv_batch_free(r->piece.batch);
+    mem_free(r->piece.present);
+    mem_free(r->column);
+    mem_free(r->value);
+    mem_free(r->word);
     mem_free(r->piece.mark);
     mem_free(r->cells);
     mem_free(r->text);
     mem_free(r);
 }
 
-/* ---- a field ---- */
+/* ---- a value ---- */
 
-/* The text with an end after it. False: it is too long. */
-static bool copy_text(struct rows *r, const char *text, size_t bytes, char end)
+static const uint8_t no_value = 0; /* a validity bitmap */
+
+/* Values that cannot be a column: the reason why, in `why`. Returns false. */
+PRINTF_LIKE(2, 3) static bool refuse_value(char why[static MEANING_WHY_BYTES], const char *fmt, ...)
 {
-    if (bytes > CSV_PIECE_BYTES)
-        return false;
-    memcpy(r->text, text, bytes);
-    r->text[bytes] = end;
+    va_list args;
+    va_start(args, fmt);
+    (void)printable_vformat(why, MEANING_WHY_BYTES, fmt, args);
+    va_end(args);
+    return false;
+}
+
+/* A copy of the text with an end after it; NULL: there is no room. */
+static char *copy_text(struct rows *r, const char *text, size_t bytes, char end)
+{
+    char *copy = r->text + r->text_used;
+    if (bytes > CSV_PIECE_BYTES - r->text_used)
+        return NULL;
+    memcpy(copy, text, bytes);
+    copy[bytes] = end;
+    r->text_used += bytes + 1;
+    return copy;
+}
+
+/* Libsvm's pairs. */
+static bool put_pairs(struct rows *r, uint32_t i, const char *text, size_t bytes, char *why)
+{
+    const char *copy = copy_text(r, text, bytes, '\n');
+    if (memchr(text, '\n', bytes))
+        return refuse_value(why, "a newline in a row");
+    if (!copy)
+        return refuse_value(why, "a field of more than %d bytes", CSV_PIECE_BYTES);
+    if (libsvm_begin(&r->piece, &r->format))
+        return refuse_value(why, "out of memory");
+    libsvm_pairs(&r->piece, &r->format, copy);
+    r->column[i] = r->piece.batch->column[LIBSVM_PAIRS];
+    return r->column[i].unreadable ? refuse_value(why, "%s", r->piece.batch->fault.why) : true;
+}
+
+static bool put_text(struct rows *r, uint32_t i, const struct gradwire_text *field, char *why)
+{
+    struct row_value *v = &r->value[i];
+    v->text = (struct batch_text){field->bytes ? field->text : "", field->bytes};
+    if (r->format.job->trim)
+        (void)csv_hint_trim(&v->text.at, &v->text.bytes);
+    if (r->format.libsvm)
+        return put_pairs(r, i, v->text.at, v->text.bytes, why);
+    if (r->columns.of[i].kind == COLUMN_NUMBER)
+        v->text.at = copy_text(r, v->text.at, v->text.bytes, '\0');
+    if (!v->text.at)
+        return refuse_value(why, "a field of more than %d bytes", CSV_PIECE_BYTES);
+    r->column[i] = (struct batch_column){.type = BATCH_TEXTS, .values = &v->text};
     return true;
 }
 
-static void rows_put_text(struct rows *r, struct csv_row *row, const struct gradwire_text *field)
-{
-    const char *text = field->bytes ? field->text : "";
-    size_t bytes = field->bytes;
-    if (r->format.job->trim)
-        (void)csv_hint_trim(&text, &bytes);
-    bool copied = r->format.libsvm || r->columns.of[row->field].kind == COLUMN_NUMBER;
-    if (r->format.libsvm && memchr(text, '\n', bytes))
-        csv_row_bad(row, "a newline in a row");
-    else if (copied && !copy_text(r, text, bytes, r->format.libsvm ? '\n' : '\0'))
-        csv_row_bad(row, "a field of more than %d bytes", CSV_PIECE_BYTES);
-    else if (r->format.libsvm)
-        libsvm_pairs(row, r->text);
-    else
-        csv_cell_text(row, copied ? r->text : text, bytes);
-}
-
-/* ---- a typed value ---- */
-
 /* Weights of a list; false: they do not fit the column. */
-static bool check_weights(const struct rows *r, struct csv_row *row, const float *weight,
-                          uint32_t n)
+static bool check_weights(const struct rows *r, uint32_t i, const float *weight, uint32_t n,
+                          char *why)
 {
-    bool wanted = r->schema->key[r->columns.of[row->field].cell].options.weights;
-    if (weight && !wanted)
-        csv_row_bad(row, "its values have weights, and weights: true is not in data.columns");
-    for (uint32_t i = 0; weight && i < n && !row->bad; i++)
-        if (!isfinite(weight[i]))
-            csv_row_bad(row, "the weight of value %u is not a finite number", i + 1);
-    return !row->bad;
+    if (weight && !r->schema->key[r->columns.of[i].cell].options.weights)
+        return refuse_value(why,
+                            "its values have weights, and weights: true is not in data.columns");
+    for (uint32_t k = 0; weight && k < n; k++)
+        if (!isfinite(weight[k]))
+            return refuse_value(why, "the weight of value %u is not a finite number", k + 1);
+    return true;
 }
 
-static void put_words(struct rows *r, struct csv_row *row, const struct gradwire_value *v)
+/* A list of so many values; the first one too many is a fault. */
+static uint32_t put_list(struct rows *r, uint32_t i, enum batch_type type, const void *values,
+                         const float *weight, uint32_t n)
 {
-    if (!check_weights(r, row, v->as.words.weight, v->count))
-        return;
-    csv_cell_no_keys(row);
-    for (uint32_t i = 0; i < v->count && !row->bad; i++) {
-        const struct gradwire_text *word = &v->as.words.word[i];
-        csv_cell_add_word(row, word->bytes ? word->text : "", word->bytes,
-                          v->as.words.weight ? v->as.words.weight[i] : 1);
+    const uint32_t most = table_key_width(&r->schema->key[r->columns.of[i].cell]) + 1;
+    struct row_value *v = &r->value[i];
+    v->list[1] = (int32_t)(n < most ? n : most);
+    r->column[i] =
+        (struct batch_column){.type = type, .values = values, .list = v->list, .weight = weight};
+    return (uint32_t)v->list[1];
+}
+
+static bool put_words(struct rows *r, uint32_t i, const struct gradwire_value *v, char *why)
+{
+    struct batch_text *to = r->value[i].word;
+    if (!check_weights(r, i, v->as.words.weight, v->count, why))
+        return false;
+    uint32_t n = put_list(r, i, BATCH_TEXTS, to, v->as.words.weight, v->count);
+    for (uint32_t k = 0; k < n; k++) {
+        const struct gradwire_text *word = &v->as.words.word[k];
+        to[k] = (struct batch_text){word->bytes ? word->text : "", word->bytes};
     }
+    return true;
 }
 
-static void put_keys(struct rows *r, struct csv_row *row, const struct gradwire_value *v)
+static bool put_keys(struct rows *r, uint32_t i, const struct gradwire_value *v, char *why)
 {
-    if (!check_weights(r, row, v->as.keys.weight, v->count))
-        return;
-    csv_cell_no_keys(row);
-    for (uint32_t i = 0; i < v->count && !row->bad; i++)
-        csv_cell_add_key(row, v->as.keys.key[i], v->as.keys.weight ? v->as.keys.weight[i] : 1);
+    if (!check_weights(r, i, v->as.keys.weight, v->count, why))
+        return false;
+    (void)put_list(r, i, BATCH_KEYS, v->as.keys.key, v->as.keys.weight, v->count);
+    return true;
 }
 
-static void put_key(struct csv_row *row, uint64_t key)
+static bool put_number(struct rows *r, uint32_t i, double number)
 {
-    csv_cell_no_keys(row);
-    csv_cell_add_key(row, key, 1);
+    r->value[i].number = number;
+    r->column[i] = (struct batch_column){.type = BATCH_DOUBLES, .values = &r->value[i].number};
+    return true;
 }
 
-static void rows_put_value(struct rows *r, struct csv_row *row, const struct gradwire_value *v)
+static bool put_key(struct rows *r, uint32_t i, uint64_t key)
 {
-    enum column_kind kind = r->columns.of[row->field].kind;
+    r->value[i].key = key;
+    r->column[i] = (struct batch_column){.type = BATCH_KEYS, .values = &r->value[i].key};
+    return true;
+}
+
+/* The value of column i; false: it cannot be one. */
+static bool put_value(struct rows *r, uint32_t i, const struct gradwire_value *v, char *why)
+{
+    const enum column_kind kind = r->columns.of[i].kind;
     if (v->type == GRADWIRE_VALUE_MISSING)
-        csv_cell_missing(row);
+        r->column[i] = (struct batch_column){.type = BATCH_NOTHING, .valid = &no_value};
     else if (v->type == GRADWIRE_VALUE_TEXT)
-        rows_put_text(r, row, &v->as.text);
+        return put_text(r, i, &v->as.text, why);
     else if (v->type == GRADWIRE_VALUE_NUMBER && kind == COLUMN_NUMBER)
-        csv_cell_number(row, (double)v->as.number);
+        return put_number(r, i, (double)v->as.number);
     else if (v->type == GRADWIRE_VALUE_DOUBLE && kind == COLUMN_NUMBER)
-        csv_cell_number(row, v->as.real);
+        return put_number(r, i, v->as.real);
     else if (v->type == GRADWIRE_VALUE_KEY && kind == COLUMN_KEY)
-        put_key(row, v->as.key);
+        return put_key(r, i, v->as.key);
     else if (v->type == GRADWIRE_VALUE_WORDS && kind == COLUMN_KEYS)
-        put_words(r, row, v);
+        return put_words(r, i, v, why);
     else if (v->type == GRADWIRE_VALUE_KEYS && kind == COLUMN_KEYS)
-        put_keys(r, row, v);
+        return put_keys(r, i, v, why);
     else
-        csv_row_bad(row, "a value of type %d does not fit this kind of column", (int)v->type);
+        return refuse_value(why, "a value of type %d does not fit this kind of column",
+                            (int)v->type);
+    return true;
 }
 
 /* ---- a row ---- */
@@ -248,49 +342,57 @@ static enum err check_full(const struct rows *r, struct errmsg *e)
     return ERR_OK;
 }
 
-/* The row has these fields. */
-static struct csv_row row_begin(struct rows *r, const struct csv_field *field, uint32_t fields)
+static uint32_t *rows_cells(const struct rows *r, uint32_t row)
 {
-    uint32_t *cells = r->cells + (size_t)rows_count(r) * schema_raw_cells(r->schema);
-    r->piece.field = field;
-    r->piece.fields = fields;
-    r->piece.bad = 0;
-    cells[r->schema->inputs] = schema_bits(0); /* the label */
-    if (r->schema->weighted)
-        cells[r->schema->inputs + 1] = schema_bits(1);
-    return (struct csv_row){.piece = &r->piece, .format = &r->format, .cells = cells};
+    return r->cells + (size_t)row * schema_raw_cells(r->schema);
 }
 
 /* All values are in the row's cells. */
-static enum err row_finish(struct rows *r, struct csv_row *row, struct errmsg *e)
+static enum err row_finish(struct rows *r, struct errmsg *e)
 {
-    csv_cell_crosses(row);
-    (void)schema_pack(r->schema, row->cells);
-    schema_scale_row(r->schema, row->cells);
-    return leaf_buffer_add(r->buffer, row->cells, e);
+    uint32_t *cells = rows_cells(r, rows_count(r));
+    schema_scale_row(r->schema, cells);
+    return leaf_buffer_add(r->buffer, cells, e);
+}
+
+/* Encode the row whose first values are in columns. Returns the column of a value that does not fit, with the reason why;
+ * GRADWIRE_NONE: all do. */
+static uint32_t encode_values(struct rows *r, uint32_t columns, char why[static MEANING_WHY_BYTES])
+{
+    const struct column_batch b = {.rows = 1, .columns = columns, .column = r->column};
+    uint8_t present;
+    struct encoded_rows out = {.cells = rows_cells(r, rows_count(r)), .present = &present};
+    enum err err = encode_batch(&r->format.meaning, r->columns.of, &b, 0, &r->piece.learned, &out);
+    assert(!err); /* the row teaches nothing */
+    (void)err;
+    if (out.first.row == MEANING_NO_ROW)
+        return GRADWIRE_NONE;
+    meaning_why(&r->format.meaning, &out.first, csv_batch_text_hint(&r->format, &out.first), why);
+    return out.first.column;
 }
 
 /* Add a row of texts or, if there are none, of values. */
 static enum err rows_add(struct rows *r, const struct gradwire_text *field,
                          const struct gradwire_value *value, uint32_t *column, struct errmsg *e)
 {
+    char refused[MEANING_WHY_BYTES], why[MEANING_WHY_BYTES];
+    uint32_t i = 0;
     enum err err = rows_check_columns(r, true, e);
     if (!err)
         err = check_full(r, e);
     if (err)
         return err;
-    struct csv_row row = row_begin(r, r->columns.of, r->columns.values);
-    for (; row.field < r->columns.values; row.field++) {
-        if (field)
-            rows_put_text(r, &row, &field[row.field]);
-        else
-            rows_put_value(r, &row, &value[row.field]);
-        if (row.bad) {
-            *column = row.field;
-            return err_set(e, ERR_INPUT, "%s", r->piece.first_bad.text);
-        }
-    }
-    return row_finish(r, &row, e);
+    r->text_used = 0;
+    while (i < r->columns.values &&
+           (field ? put_text(r, i, &field[i], refused) : put_value(r, i, &value[i], refused)))
+        i++;
+    uint32_t wrong = encode_values(r, i, why); /* one before it comes first */
+    if (wrong == GRADWIRE_NONE && i == r->columns.values)
+        return row_finish(r, e);
+    *column = wrong == GRADWIRE_NONE ? i : wrong;
+    csv_batch_describe(e, r->format.job, r->columns.of, *column,
+                       wrong == GRADWIRE_NONE ? refused : why);
+    return ERR_INPUT;
 }
 
 enum err rows_add_text(struct rows *r, const struct gradwire_text *field, uint32_t *column,
@@ -386,18 +488,41 @@ static enum err begin_records(struct rows *r, struct errmsg *e)
 }
 
 /* The column of the field at fault. */
-static uint32_t column_at_fault(const struct rows *r, const struct csv_row *row)
+static uint32_t column_at_fault(const struct rows *r)
 {
-    for (uint32_t i = 0; row->wrong != CSV_NO_FIELD && i < r->columns.values; i++)
-        if (r->columns.of[i].column == r->file.field[row->wrong].column)
+    const uint32_t wrong = r->piece.first_bad_field;
+    for (uint32_t i = 0; wrong != CSV_NO_FIELD && i < r->columns.values; i++)
+        if (r->columns.of[i].column == r->file.field[wrong].column)
             return i;
     return GRADWIRE_NONE;
+}
+
+/* Add the piece's one row to its batch, which is empty. */
+static enum err split_record(struct rows *r, uint64_t line)
+{
+    struct csv_piece *p = &r->piece;
+    p->field = r->file.field;
+    p->kept_as = r->file.kept_as;
+    p->fields = r->file.fields;
+    p->rows = p->bad = 0;
+    p->lone_cr = true; /* to be looked for */
+    enum err err = r->format.libsvm ? libsvm_begin(p, &r->format) : csv_batch_begin(p, &r->format);
+    if (err)
+        return err;
+    if (r->format.libsvm) {
+        libsvm_row(p, &r->format, p->text, p->text + p->bytes - 1, line);
+    } else {
+        size_t marks = csv_scan(p->mark, p->text, p->bytes, &p->grammar);
+        csv_rows_split(p, &r->format, 0, p->mark, p->mark + marks - 1, line, 1);
+    }
+    return ERR_OK;
 }
 
 /* Read the piece's one row, if it has one; `line` is for messages. */
 static enum err read_record(struct rows *r, uint64_t line, uint32_t *column, struct errmsg *e)
 {
     struct csv_piece *p = &r->piece;
+    struct encoded_rows out = {.cells = NULL};
     const char *end = p->text + p->bytes - 1;
     if (p->bytes == 0 || (r->format.libsvm ? libsvm_is_no_row(p->text, end)
                                            : csv_is_no_row(&r->format, p->text, end)))
@@ -405,18 +530,12 @@ static enum err read_record(struct rows *r, uint64_t line, uint32_t *column, str
     enum err err = check_full(r, e);
     if (err)
         return err;
-    struct csv_row row = row_begin(r, r->file.field, r->file.fields);
-    row.field = CSV_NO_FIELD;
-    p->lone_cr = true; /* to be looked for */
-    if (r->format.libsvm) {
-        libsvm_row(&row, p->text, end);
-    } else {
-        size_t marks = csv_scan(p->mark, p->text, p->bytes, &p->grammar);
-        csv_rows_fields(&row, 0, p->mark, p->mark + marks - 1);
-    }
-    if (!row.bad)
-        return row_finish(r, &row, e);
-    *column = column_at_fault(r, &row);
+    out.cells = rows_cells(r, rows_count(r));
+    if (split_record(r, line) || csv_batch_encode(p, &r->format, &out))
+        return err_memory_for(e, "a record");
+    if (!p->bad)
+        return row_finish(r, e);
+    *column = column_at_fault(r);
     return err_set(e, ERR_INPUT, "%s:%llu: %s", r->file.path, (unsigned long long)line,
                    p->first_bad.text);
 }

@@ -14,7 +14,7 @@
  * after them: a row has no values for these. */
 struct columns {
     uint32_t values, crosses;
-    struct csv_field
+    struct meaning_field
         *of; /* (values + crosses); `cell` of a cross is the index of the schema's key */
 };
 

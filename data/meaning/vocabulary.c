@@ -119,19 +119,6 @@ const char *vocabulary_text(const struct vocabulary *v, uint32_t number, size_t 
     return v->text + v->word[number].at;
 }
 
-/* Safe, because no later word was placed by probing past its slot. */
-void vocabulary_drop_last(struct vocabulary *v)
-{
-    const struct vocabulary_word *w = &v->word[v->count - 1];
-    uint32_t i = w->hash & (v->slots - 1);
-    while (v->slot[i] != v->count)
-        i = (i + 1) & (v->slots - 1);
-    v->slot[i] = 0;
-    v->text_bytes = w->at;
-    v->count--;
-    check(v);
-}
-
 void vocabulary_clear(struct vocabulary *v)
 {
     if (v->count)

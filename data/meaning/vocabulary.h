@@ -30,8 +30,6 @@ uint32_t vocabulary_find(const struct vocabulary *v, const char *word, size_t by
 enum err vocabulary_add(struct vocabulary *v, const char *word, size_t bytes,
                         uint32_t *number) MUST_CHECK;
 const char *vocabulary_text(const struct vocabulary *v, uint32_t number, size_t *bytes);
-/* Remove the word that was added last; there must be one. */
-void vocabulary_drop_last(struct vocabulary *v);
 /* Remove all words, keep the memory. */
 void vocabulary_clear(struct vocabulary *v);
 void vocabulary_close(struct vocabulary *v);

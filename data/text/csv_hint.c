@@ -4,8 +4,17 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/base/printable.h"
 #include "job/keys.h"
 #include "data/text/csv_scan.h"
+
+const char *csv_hint_shown(char out[static CSV_SHOWN_BYTES], const char *text, size_t bytes)
+{
+    size_t most = CSV_SHOWN_BYTES - 8, n = bytes < most ? bytes : most;
+    size_t shown = printable_copy(out, most + 1, text, n);
+    (void)snprintf(out + shown, 8, "%s", bytes > n ? "..." : "");
+    return out;
+}
 
 bool csv_hint_is_name(const char *text, size_t bytes)
 {

@@ -9,6 +9,10 @@
 
 #include "job/job.h"
 
+/* The beginning of a text, printable, for messages. Returns out. */
+enum { CSV_SHOWN_BYTES = 48 };
+const char *csv_hint_shown(char out[static CSV_SHOWN_BYTES], const char *text, size_t bytes);
+
 /* True if the field, or the line's first field, can be the name of a column: it begins with a letter or '_', in quotes or not, and
  * is not a usual word for a missing number. */
 bool csv_hint_is_name(const char *text, size_t bytes);

@@ -219,12 +219,12 @@ static void train(struct fixture *f, struct source *source, float *w)
 }
 
 /* The result of a training, and its evaluation. */
-struct learned {
+struct outcome {
     char digest[LEARNED_DIGEST_BYTES];
     struct sums eval;
 };
 
-static void learn(struct fixture *f, struct source *rows, struct source *eval, struct learned *out)
+static void learn(struct fixture *f, struct source *rows, struct source *eval, struct outcome *out)
 {
     float *w = mem_floats(model_layout(f->model)->elems);
     struct evaluator *v;
@@ -238,7 +238,7 @@ static void learn(struct fixture *f, struct source *rows, struct source *eval, s
     mem_free(w);
 }
 
-static void learn_from_made_up_rows(struct fixture *f, struct learned *out)
+static void learn_from_made_up_rows(struct fixture *f, struct outcome *out)
 {
     struct made_up rows = made_up(0, ROWS), eval = made_up(ROWS, EVAL_ROWS);
     rows.source.order = f->order;
@@ -246,7 +246,7 @@ static void learn_from_made_up_rows(struct fixture *f, struct learned *out)
     assert_int_equal(rows.wanted, f->job.training.epochs * order_batches(&f->order) * LEAVES);
 }
 
-static void learn_from_files(struct fixture *f, struct learned *out)
+static void learn_from_files(struct fixture *f, struct outcome *out)
 {
     struct dataset data, eval;
     struct dataset_source rows, eval_rows;
@@ -265,7 +265,7 @@ static void rows_that_a_source_makes_up_are_learned_as_those_of_a_file(void **st
 {
     (void)state;
     struct fixture f;
-    struct learned made, read;
+    struct outcome made, read;
     setup(&f);
     learn_from_made_up_rows(&f, &made);
     learn_from_files(&f, &read);
@@ -279,7 +279,7 @@ static void a_job_that_reads_those_rows_ends_with_the_same_digest(void **state)
 {
     (void)state;
     struct fixture f;
-    struct learned made;
+    struct outcome made;
     char digest[LEARNED_DIGEST_BYTES];
     setup(&f);
     learn_from_made_up_rows(&f, &made);

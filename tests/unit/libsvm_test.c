@@ -181,6 +181,18 @@ static void a_label_of_minus_one_is_class_0_of_a_binary_loss(void **state)
     teardown(&f);
 }
 
+static void only_libsvm_takes_a_label_of_minus_one_for_class_0(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(
+        &f, "binary_crossentropy",
+        "format: csv, columns: [label: y, keys: {name: features, max_values: 3, separator: ' '}]");
+    assert_int_equal(load(&f, "1,a\n-1,b\n"), ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "a.txt:2: column \"y\": label -1, the model has 2 classes"));
+    end(&f);
+}
+
 static void labels_minus_one_and_0_are_not_taken_for_one_class(void **state)
 {
     (void)state;
@@ -414,6 +426,7 @@ int main(void)
         cmocka_unit_test(a_microbatch_looks_its_indices_up),
         cmocka_unit_test(buckets_take_indices_modulo),
         cmocka_unit_test(a_label_of_minus_one_is_class_0_of_a_binary_loss),
+        cmocka_unit_test(only_libsvm_takes_a_label_of_minus_one_for_class_0),
         cmocka_unit_test(labels_minus_one_and_0_are_not_taken_for_one_class),
         cmocka_unit_test(a_class_with_the_sign_of_a_comment_is_refused),
         cmocka_unit_test(a_label_of_minus_one_shows_the_line_that_names_it),

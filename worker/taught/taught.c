@@ -12,7 +12,7 @@
 #include "common/process/files.h"
 #include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"
-#include "data/csv_row.h"
+#include "data/text/csv_hint.h"
 #include "export/export.h"
 #include "worker/warm_start/warm_start.h"
 
@@ -270,7 +270,7 @@ static void say_growth(const struct schema_input *in, int progress_fd)
                    "column %s has %u words, of which %u are new since the last run; the first new "
                    "one is \"%s\"",
                    SHOWN(in->name), in->words.count, in->words.count - in->known,
-                   csv_row_shown(shown, word, n));
+                   csv_hint_shown(shown, word, n));
     log_info("%s", text);
     progress_say(progress_fd, "%s", text);
 }

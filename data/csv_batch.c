@@ -1,0 +1,329 @@
+/* Rows of text on their way to cells: a batch is filled a row at a time, encoded as a whole, and its faults get their lines. */
+#include "data/csv_batch.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/printable.h"
+#include "data/text/csv_hint.h"
+#include "data/text/text_encoding.h"
+
+/* ---- room ---- */
+
+static enum err make_columns(struct csv_batch *b, uint32_t columns)
+{
+    mem_free(b->column);
+    mem_free(b->view);
+    mem_free(b->unreadable);
+    b->column = mem_zalloc(columns, sizeof *b->column);
+    b->view = mem_zalloc((size_t)columns * CSV_BATCH_VIEWS, sizeof *b->view);
+    b->unreadable = mem_zalloc(columns, sizeof *b->unreadable);
+    const bool all = b->column && b->view && b->unreadable;
+    b->of.columns = all ? columns : 0;
+    return all ? ERR_OK : ERR_NOMEM;
+}
+
+static enum err make_pairs(struct csv_batch *b, const struct table_schema *s)
+{
+    const size_t most = (size_t)b->rows_max * s->key[0].options.max_values;
+    if (b->key)
+        return ERR_OK;
+    b->key = mem_zalloc(most, sizeof *b->key);
+    b->weight = mem_zalloc(most, sizeof *b->weight);
+    return b->key && b->weight ? ERR_OK : ERR_NOMEM;
+}
+
+static enum err keep_rows(struct csv_piece *p, const struct csv_format *f)
+{
+    const uint64_t rows = p->rows + ENCODE_ROWS;
+    if (rows > p->present_rows) {
+        uint8_t *present = mem_resize(p->present, 2 * rows / 8 + 1, 1);
+        if (!present)
+            return ERR_NOMEM;
+        p->present = present;
+        p->present_rows = 2 * rows;
+    }
+    if (!f->keep || rows <= p->kept_room)
+        return ERR_OK;
+    struct csv_text *kept = mem_resize(p->kept, 2 * rows * f->keep->columns, sizeof *kept);
+    if (!kept)
+        return ERR_NOMEM;
+    p->kept = kept;
+    p->kept_room = 2 * rows;
+    return ERR_OK;
+}
+
+static void empty(struct csv_batch *b)
+{
+    b->of.rows = 0;
+    b->list[0] = 0;
+    b->fault.row = MEANING_NO_ROW;
+    memset(b->absent, 0, sizeof b->absent);
+    for (uint32_t i = 0; i < b->of.columns; i++)
+        b->column[i].unreadable = NULL;
+}
+
+enum err csv_batch_begin(struct csv_piece *p, const struct csv_format *f)
+{
+    const struct table_schema *s = f->meaning.schema;
+    const uint32_t columns = f->libsvm ? 2 : p->fields;
+    struct csv_batch *b = p->batch = p->batch ? p->batch : mem_zalloc(1, sizeof *b);
+    if (!b)
+        return ERR_NOMEM;
+    b->rows_max = encode_batch_rows(s);
+    assert(b->rows_max == 1 || b->rows_max * schema_raw_cells(s) <= ENCODE_CELLS);
+    enum err err = b->of.columns == columns ? ERR_OK : make_columns(b, columns);
+    if (!err && f->libsvm)
+        err = make_pairs(b, s);
+    if (!err)
+        err = keep_rows(p, f);
+    if (err)
+        return err;
+    for (uint32_t i = 0; i < columns; i++)
+        b->column[i] = (struct batch_column){
+            .type = BATCH_VIEWS, .values = b->view + (size_t)i * CSV_BATCH_VIEWS, .base = p->text};
+    b->field = p->field;
+    b->of.column = b->column;
+    b->of.absent = b->absent;
+    empty(b);
+    return ERR_OK;
+}
+
+void csv_batch_free(struct csv_batch *b)
+{
+    if (!b)
+        return;
+    mem_free(b->column);
+    mem_free(b->view);
+    mem_free(b->unreadable);
+    mem_free(b->key);
+    mem_free(b->weight);
+    mem_free(b);
+}
+
+/* ---- lines ---- */
+
+static enum csv_odd odd_line(const struct csv_piece *p, const char *text, size_t bytes)
+{
+    const struct csv_text *header = &p->header;
+    size_t mark = bytes && *text == '\xEF' ? text_encoding_mark_bytes(text, bytes) : 0;
+    if (header->bytes && bytes - mark >= header->bytes &&
+        csv_without_return(&p->grammar, text + mark, bytes - mark) == header->bytes &&
+        memcmp(text + mark, header->at, header->bytes) == 0)
+        return CSV_ODD_HEADER;
+    return mark ? CSV_ODD_MARK : CSV_ODDS;
+}
+
+const char *csv_batch_odd_hint(const struct csv_batch *b, uint32_t row)
+{
+    static const char *const hint[CSV_ODDS] = {
+        [CSV_ODD_MARK] =
+            "; a byte order mark (U+FEFF) begins the line: if files were joined, remove it",
+        [CSV_ODD_HEADER] = "; the line is the header again: if files were joined, remove it"};
+    return b->odd[row] == CSV_ODDS ? NULL : hint[b->odd[row]];
+}
+
+uint32_t csv_batch_add(struct csv_piece *p, const struct csv_format *f, const char *text,
+                       size_t bytes, uint64_t line, uint32_t lines)
+{
+    struct csv_batch *b = p->batch;
+    const uint32_t row = b->of.rows++;
+    assert(row < b->rows_max);
+    b->line[row] = line;
+    b->lines[row] = lines;
+    b->odd[row] = (uint8_t)odd_line(p, text, bytes);
+    for (uint32_t i = 0; f->keep && i < f->keep->columns; i++)
+        p->kept[(p->rows + row) * f->keep->columns + i] = (struct csv_text){p->text, 0};
+    return row;
+}
+
+static void set_unreadable(struct csv_batch *b, uint32_t field, uint32_t row)
+{
+    uint8_t *bits = b->unreadable[field];
+    if (!b->column[field].unreadable)
+        memset(bits, 0, sizeof b->unreadable[field]);
+    b->column[field].unreadable = bits;
+    batch_set_bit(bits, row);
+}
+
+void csv_batch_refuse(struct csv_piece *p, uint32_t field, const char *fmt, ...)
+{
+    struct csv_batch *b = p->batch;
+    const uint32_t row = b->of.rows - 1;
+    if (field == CSV_NO_FIELD)
+        batch_set_bit(b->absent, row);
+    else
+        set_unreadable(b, field, row);
+    if (b->fault.row != MEANING_NO_ROW)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    (void)printable_vformat(b->fault.why, sizeof b->fault.why, fmt, args);
+    va_end(args);
+    b->fault.row = row;
+    b->fault.field = field;
+}
+
+/* ---- faults ---- */
+
+static bool is_first_of_file(const struct csv_piece *p, const struct csv_format *f, uint32_t row)
+{
+    return p->begins_file && p->rows + row == 0 && !f->libsvm;
+}
+
+const char *csv_batch_names_hint(const struct csv_piece *p, const struct csv_format *f,
+                                 const char *line, size_t bytes)
+{
+    const bool first = is_first_of_file(p, f, p->batch->of.rows - 1);
+    if (f->job->header == HEADER_SKIP && first)
+        return "data.header: names finds columns by the header, and leaves the others out";
+    if (f->job->header == HEADER_NONE && first && csv_hint_is_name(line, bytes))
+        return "if this line is a header, data.header: names finds columns by it, and leaves the "
+               "others out";
+    return NULL;
+}
+
+const char *csv_batch_text_hint(const struct csv_format *f, const struct meaning_fault *fault)
+{
+    const struct vocabulary *known;
+    struct batch_text t = fault->text;
+    if (!meaning_takes_hint(&f->meaning, fault, &known))
+        return NULL;
+    if (memchr(t.at, '\0', t.bytes))
+        return "; it has a NUL byte: is it text of UTF-16?";
+    if (!f->job->trim && csv_hint_trim(&t.at, &t.bytes) &&
+        (!known || meaning_is_missing(&f->meaning, t) ||
+         vocabulary_find(known, t.at, t.bytes) != VOCABULARY_NONE))
+        return "; blanks around it count: use data.trim: true";
+    return NULL;
+}
+
+/* The key that fixes it, if the line or the text shows which; NULL: neither does. */
+static const char *fault_hint(const struct csv_piece *p, const struct csv_format *f,
+                              const struct meaning_fault *fault)
+{
+    const struct vocabulary *known;
+    const struct batch_text *t = &fault->text;
+    if (!meaning_takes_hint(&f->meaning, fault, &known))
+        return NULL;
+    const char *odd = csv_batch_odd_hint(p->batch, fault->row);
+    if (odd)
+        return odd;
+    if (!memchr(t->at, '\0', t->bytes) && f->job->header == HEADER_NONE &&
+        is_first_of_file(p, f, fault->row) && csv_hint_is_name(t->at, t->bytes))
+        return "; if this line is a header, use data.header: skip, or names";
+    return csv_batch_text_hint(f, fault);
+}
+
+void csv_batch_describe(struct errmsg *e, const struct job_csv *job,
+                        const struct meaning_field *field, uint32_t at, const char *why)
+{
+    char which[PRINTABLE_NAME_BYTES + 64] = "";
+    const char *name = at == CSV_NO_FIELD ? "" : job->column[field[at].column].name;
+    if (*name && field[at].kind != COLUMN_IGNORE)
+        (void)snprintf(which, sizeof which, "column \"%s\": ", SHOWN(name));
+    else if (at != CSV_NO_FIELD)
+        (void)snprintf(which, sizeof which, "column %u: ", at + 1);
+    (void)err_set(e, ERR_INPUT, "%s%s", which, why);
+}
+
+/* The first bad row of the piece: by its text, or by a value. */
+static void describe_first(struct csv_piece *p, const struct csv_format *f,
+                           const struct meaning_fault *by_value)
+{
+    const struct csv_batch *b = p->batch;
+    char why[MEANING_WHY_BYTES];
+    const bool text = b->fault.row < by_value->row || by_value->cause == CAUSE_UNREADABLE;
+    const uint32_t row = text ? b->fault.row : by_value->row;
+    const uint32_t field = text ? b->fault.field : by_value->column;
+    if (!text)
+        meaning_why(&f->meaning, by_value, fault_hint(p, f, by_value), why);
+    p->first_bad_line = b->line[row];
+    p->first_bad_field = f->libsvm ? CSV_NO_FIELD : field;
+    csv_batch_describe(&p->first_bad, f->job, b->field, p->first_bad_field,
+                       text ? b->fault.why : why);
+}
+
+/* ---- encoding ---- */
+
+/* An error of the row has its hint. */
+static void note_odd(struct csv_piece *p, uint32_t row)
+{
+    const struct csv_batch *b = p->batch;
+    if (b->odd[row] != CSV_ODDS && !p->odd_line[b->odd[row]])
+        p->odd_line[b->odd[row]] = b->line[row];
+}
+
+static void note_sign(struct csv_piece *p, uint32_t row)
+{
+    const struct csv_batch *b = p->batch;
+    if (b->sign[row] == SIGN_MINUS && !p->minus_line)
+        p->minus_line = b->line[row];
+    if (b->sign[row] == SIGN_ZERO && !p->zero_line)
+        p->zero_line = b->line[row];
+}
+
+/* Count the rows, and note their lines. */
+static void settle(struct csv_piece *p, const struct csv_format *f,
+                   const struct meaning_fault *first)
+{
+    const struct csv_batch *b = p->batch;
+    const uint64_t bad = p->bad;
+    for (uint32_t row = 0; row < b->of.rows; row++)
+        if (batch_bit(b->present, row)) {
+            batch_set_bit(p->present, (uint32_t)p->rows + row);
+            note_odd(p, row);
+            if (f->libsvm)
+                note_sign(p, row);
+        } else {
+            batch_clear_bit(p->present, (uint32_t)p->rows + row);
+            p->bad++;
+            p->bad_lines += b->lines[row];
+        }
+    if (!bad && p->bad)
+        describe_first(p, f, first);
+    for (uint32_t i = 0; p->learned.spelled && i < f->meaning.schema->inputs + 2; i++) {
+        struct learned_spelling *s = &p->learned.spelled[i];
+        if (s->found && !s->line)
+            s->line = b->line[s->row];
+    }
+}
+
+/* Samples are enough: of rows the first ones of each piece, and more of a file's first piece. */
+static uint32_t sampled_rows(const struct csv_piece *p)
+{
+    enum { ROWS = 64, FIRST_ROWS = 4096 };
+    const uint64_t most = p->begins_file ? FIRST_ROWS : ROWS;
+    return p->rows >= most ? 0 : (uint32_t)(most - p->rows);
+}
+
+enum err csv_batch_encode(struct csv_piece *p, const struct csv_format *f, struct encoded_rows *out)
+{
+    struct csv_batch *b = p->batch;
+    out->present = b->present;
+    enum err err = encode_batch(&f->meaning, b->field, &b->of, sampled_rows(p), &p->learned, out);
+    if (err)
+        return err;
+    settle(p, f, &out->first);
+    p->rows += b->of.rows;
+    empty(b);
+    return keep_rows(p, f);
+}
+
+enum err csv_batch_finish(struct csv_piece *p, const struct csv_format *f)
+{
+    const size_t wanted = p->used + (size_t)p->batch->of.rows * schema_raw_cells(f->meaning.schema);
+    if (p->batch->of.rows == 0)
+        return ERR_OK;
+    uint32_t *cells = mem_grow(p->cells, &p->cell_room, wanted, sizeof *cells);
+    if (!cells)
+        return ERR_NOMEM;
+    p->cells = cells;
+    struct encoded_rows out = {.cells = cells + p->used};
+    enum err err = csv_batch_encode(p, f, &out);
+    p->used += out.used;
+    return err;
+}

@@ -1,0 +1,757 @@
+/* Values as cells, a column at a time: from texts or from typed values. In a column, rows that are absent, or bad by an earlier
+ * column, are passed by. Categories learn their words last, of the rows that are left, so bad rows teach none. */
+#include "data/meaning/encode.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/rows/key.h"
+#include "data/core/rounding.h"
+#include "data/meaning/word_key.h"
+#include "data/text/csv_number.h"
+
+/* ---- what values teach ---- */
+
+/* A number that is a float from the start. A column with a scale that an older release has encoded keeps that encoding. */
+static bool learned_is_rounded(const struct schema_input *in)
+{
+    return in->kind == COLUMN_NUMBER && !in->ids && in->scale == SCALE_NONE &&
+           in->bucketing == BUCKETS_NONE;
+}
+
+/* The inputs below it are noted: of many columns the first ones, as a sample takes 16 KiB for each column and thread. */
+static uint32_t rounded_inputs(const struct table_schema *s)
+{
+    enum { SAMPLE_COLUMNS = 256 };
+    uint32_t i = 0;
+    for (uint32_t n = 0; i < s->inputs && n < SAMPLE_COLUMNS; i++)
+        n += learned_is_rounded(&s->input[i]);
+    return i;
+}
+
+enum err learned_init(struct learned *t, const struct table_schema *s, bool samples, bool spelled)
+{
+    const uint32_t inputs = s->inputs;
+    *t = (struct learned){.known = mem_zalloc(inputs, sizeof *t->known),
+                          .words = mem_zalloc(inputs, sizeof *t->words),
+                          .rounded = rounded_inputs(s)};
+    t->rounding = samples ? mem_zalloc(inputs + 1, sizeof *t->rounding) : NULL;
+    t->divided = samples ? mem_zalloc((size_t)s->keys + 1, sizeof *t->divided) : NULL;
+    t->spelled = spelled ? mem_zalloc((size_t)inputs + 2, sizeof *t->spelled) : NULL;
+    return ((t->rounding && t->divided) || !samples) && (t->spelled || !spelled) && t->known &&
+                   t->words
+               ? ERR_OK
+               : ERR_NOMEM;
+}
+
+void learned_close(struct learned *t, uint32_t inputs)
+{
+    for (uint32_t i = 0; i < inputs && t->words; i++)
+        vocabulary_close(&t->words[i]);
+    for (uint32_t i = 0; i <= inputs && t->rounding; i++)
+        mem_free(t->rounding[i]);
+    mem_free(t->known);
+    mem_free(t->words);
+    mem_free(t->spelled);
+    mem_free(t->divided);
+    mem_free(t->rounding);
+    *t = (struct learned){.known = NULL};
+}
+
+void learned_clear(struct learned *t, uint32_t inputs)
+{
+    if (t->spelled)
+        memset(t->spelled, 0, ((size_t)inputs + 2) * sizeof *t->spelled);
+    for (uint32_t i = 0; i < inputs; i++)
+        vocabulary_clear(&t->words[i]);
+}
+
+static void learned_note_spelling(struct learned *t, const struct meaning *m, uint32_t cell,
+                                  uint32_t row, struct batch_text text, double number)
+{
+    struct learned_spelling *of = &t->spelled[cell];
+    double v;
+    for (uint32_t i = 0; i < m->markers && !of->found; i++) {
+        const struct meaning_marker *marker = &m->marker[i];
+        if ((float)number != (float)marker->value) /* most do not */
+            continue;
+        if (!csv_number_wide(text.at, text.bytes, &v) || v != marker->value)
+            continue;
+        *of = (struct learned_spelling){.found = true, .row = row, .marker = marker->number};
+        (void)csv_hint_shown(of->shown, text.at, text.bytes);
+    }
+}
+
+/* Digits with a sign or without, and perhaps blanks around them: *out differs for different integers below 2^64. */
+static bool is_integer(struct batch_text t, uint64_t *out)
+{
+    const char *text = t.at, *end = text + t.bytes;
+    while (text < end && *text == ' ')
+        text++;
+    while (text < end && end[-1] == ' ')
+        end--;
+    bool minus = text < end && *text == '-';
+    text += minus;
+    uint64_t n = 0;
+    const char *digits = text;
+    for (; text < end && *text >= '0' && *text <= '9'; text++)
+        n = n * 10 + (uint64_t)(*text - '0');
+    *out = minus ? 0 - n : n;
+    return text == end && text > digits;
+}
+
+static enum err note_rounding(struct learned *t, uint32_t cell, uint64_t number, double left,
+                              bool sampled)
+{
+    struct rounding **of = &t->rounding[cell];
+    if (!*of)
+        *of = mem_zalloc(1, sizeof **of);
+    if (*of)
+        rounding_add(*of, number, left, sampled);
+    return *of ? ERR_OK : ERR_NOMEM;
+}
+
+/* Up to 8 characters have at most 8 digits, of which float32 keeps more than a tenth apart. */
+static enum err learned_note_float(struct learned *t, uint32_t cell, struct batch_text text,
+                                   float v, bool sampled)
+{
+    enum { SHORT_BYTES = 8 };
+    uint64_t integer;
+    double wide;
+    if (text.bytes <= SHORT_BYTES || !(sampled || rounding_picks(v)))
+        return ERR_OK;
+    if (is_integer(text, &integer))
+        return note_rounding(t, cell, rounding_key_of_integer(integer), v, sampled);
+    if (csv_number_wide(text.at, text.bytes, &wide))
+        return note_rounding(t, cell, rounding_key(wide), v, sampled);
+    return ERR_OK;
+}
+
+/* A double has all digits of integers of up to 15 characters, and of what a double was printed as. */
+static enum err learned_note_double(struct learned *t, uint32_t cell, struct batch_text text,
+                                    double v, bool sampled)
+{
+    enum { SHORT_BYTES = 15 };
+    uint64_t integer;
+    if (text.bytes > SHORT_BYTES && (sampled || rounding_picks((float)v)) &&
+        is_integer(text, &integer))
+        return note_rounding(t, cell, rounding_key_of_integer(integer), v, sampled);
+    return ERR_OK;
+}
+
+static void learned_note_divided(struct learned_divided *d, struct batch_text text)
+{
+    bool any = false;
+    for (size_t i = 0; i < sizeof LEARNED_SEPARATORS - 1; i++) {
+        bool is = text.bytes > 2 && memchr(text.at + 1, LEARNED_SEPARATORS[i], text.bytes - 2);
+        d->other[i] += is;
+        any |= is;
+    }
+    d->fields++;
+    d->others += any;
+}
+
+static void learned_note_gap(struct learned_divided *d, const char *text, const char *stop,
+                             size_t skip, const char *end)
+{
+    d->gaps++;
+    d->before += stop > text && stop[-1] == ' ';
+    d->after += end > stop + skip && stop[skip] == ' ';
+}
+
+/* ---- rows ---- */
+
+struct encoding {
+    const struct meaning *m;
+    const struct table_schema *s;
+    const struct column_batch *b;
+    struct learned *t;
+    struct encoded_rows *out;
+    size_t stride; /* cells of a row, as long as it is not packed */
+    uint32_t sampled;
+    enum err err;
+    /* the column that is encoded: */
+    uint32_t column;
+    const struct batch_column *c;
+    const struct meaning_field *field;
+};
+
+static inline bool encode_is_there(const struct encoding *x, uint32_t row)
+{
+    return batch_bit(x->out->present, row);
+}
+
+static inline uint32_t *encode_row(const struct encoding *x, uint32_t row)
+{
+    return x->out->cells + row * x->stride;
+}
+
+/* Inlined, as is each_row's argument: one call for each value would take as long as many values do. */
+#define INLINED static inline __attribute__((always_inline))
+
+INLINED void each_row(struct encoding *x, void (*encode)(struct encoding *, uint32_t))
+{
+    for (uint32_t row = 0; row < x->b->rows; row++)
+        if (encode_is_there(x, row))
+            encode(x, row);
+}
+
+static void encode_fault(struct encoding *x, uint32_t row, enum meaning_cause cause,
+                         struct batch_text text, double number)
+{
+    struct meaning_fault *first = &x->out->first;
+    if (!encode_is_there(x, row))
+        return;
+    batch_clear_bit(x->out->present, row);
+    if (row < first->row)
+        *first = (struct meaning_fault){row, x->column, cause, x->field->cell, text, number};
+}
+
+static const struct batch_text no_text;
+
+/* Note a text that is no marker of a missing value, but has the number of one. Its cell has been filled. */
+INLINED void note_spelling(struct encoding *x, uint32_t row, struct batch_text t)
+{
+    const uint32_t cell = x->field->cell, *cells = encode_row(x, row);
+    if (!x->t->spelled || x->t->spelled[cell].found)
+        return;
+    double number = cell < x->s->inputs
+                        ? schema_number(x->s, cells, cells + schema_row_cells(x->s), cell)
+                        : (double)table_float(cells[cell]);
+    learned_note_spelling(x->t, x->m, cell, row, t, number);
+}
+
+/* ---- numbers ---- */
+
+static const struct schema_input *encode_input(const struct encoding *x)
+{
+    return &x->s->input[x->field->cell];
+}
+
+static void missing_number(struct encoding *x, uint32_t row)
+{
+    if (encode_input(x)->missing == MISSING_REFUSE)
+        encode_fault(x, row, CAUSE_NUMBER_MISSING, no_text, 0);
+    schema_put_number(x->s, encode_row(x, row), x->field->cell, NAN);
+}
+
+/* A number that is no id can become one as a float. */
+static bool is_id(double number, uint32_t ids)
+{
+    return job_is_id((float)number, ids) && (double)(float)number == number;
+}
+
+static void put_id(struct encoding *x, uint32_t row, struct batch_text t, double v)
+{
+    if (!is_id(v, encode_input(x)->ids))
+        encode_fault(x, row, CAUSE_ID, t, v);
+    encode_row(x, row)[x->field->cell] = schema_bits((float)v);
+}
+
+static bool encode_is_noted(const struct encoding *x)
+{
+    return x->t->rounding && x->field->cell < x->t->rounded;
+}
+
+static void keep_error(struct encoding *x, enum err err)
+{
+    x->err = x->err ? x->err : err;
+}
+
+static bool put_float(struct encoding *x, uint32_t row, struct batch_text t)
+{
+    const uint32_t cell = x->field->cell;
+    float v;
+    if (!csv_number(t.at, t.bytes, &v))
+        return false;
+    encode_row(x, row)[cell] = schema_bits(v);
+    if (encode_is_noted(x) && learned_is_rounded(encode_input(x)))
+        keep_error(x, learned_note_float(x->t, cell, t, v, row < x->sampled));
+    return true;
+}
+
+static bool put_double(struct encoding *x, uint32_t row, struct batch_text t)
+{
+    const uint32_t cell = x->field->cell;
+    double v;
+    if (!csv_number_wide(t.at, t.bytes, &v))
+        return false;
+    if (encode_input(x)->ids) {
+        put_id(x, row, t, v);
+        return true;
+    }
+    schema_put_number(x->s, encode_row(x, row), cell, v);
+    if (encode_is_noted(x))
+        keep_error(x, learned_note_double(x->t, cell, t, v, row < x->sampled));
+    return true;
+}
+
+static void number_of_text(struct encoding *x, uint32_t row, struct batch_text t)
+{
+    const struct schema_input *in = encode_input(x);
+    if (meaning_is_missing(x->m, t)) {
+        missing_number(x, row);
+    } else if (in->wide || in->ids ? put_double(x, row, t) : put_float(x, row, t)) {
+        x->t->known[x->field->cell] = true;
+        note_spelling(x, row, t);
+    } else {
+        encode_fault(x, row, CAUSE_NUMBER, t, 0);
+    }
+}
+
+static void number_of_double(struct encoding *x, uint32_t row, double v)
+{
+    const struct schema_input *in = encode_input(x);
+    assert(!(in->wide && in->ids));
+    if (isnan(v))
+        missing_number(x, row);
+    else if (isinf(v))
+        encode_fault(x, row, CAUSE_NUMBER_INFINITE, no_text, 0);
+    else if (isinf((float)v))
+        encode_fault(x, row, CAUSE_NUMBER_LARGE, no_text, 0);
+    else if (in->ids)
+        put_id(x, row, no_text, v);
+    else
+        schema_put_number(x->s, encode_row(x, row), x->field->cell, v);
+}
+
+INLINED void encode_number(struct encoding *x, uint32_t row)
+{
+    if (!batch_has(x->c, row))
+        missing_number(x, row);
+    else if (x->c->type == BATCH_DOUBLES)
+        number_of_double(x, row, ((const double *)x->c->values)[row]);
+    else
+        number_of_text(x, row, batch_text(x->c, row));
+}
+
+static void encode_weight(struct encoding *x, uint32_t row)
+{
+    struct batch_text t = batch_text(x->c, row);
+    float v = 0;
+    if (meaning_is_missing(x->m, t))
+        encode_fault(x, row, CAUSE_WEIGHT_MISSING, t, 0);
+    else if (!csv_number(t.at, t.bytes, &v) || v < 0)
+        encode_fault(x, row, CAUSE_WEIGHT, t, 0);
+    encode_row(x, row)[x->field->cell] = schema_bits(v);
+    if (encode_is_there(x, row))
+        note_spelling(x, row, t);
+}
+
+/* ---- categories ---- */
+
+static bool encode_learns(const struct encoding *x)
+{
+    return x->m->learning && encode_input(x)->learns;
+}
+
+/* The text is not one of several markers of a missing value. */
+static void put_word(struct encoding *x, uint32_t row, struct batch_text t)
+{
+    const uint32_t cell = x->field->cell;
+    uint32_t number = VOCABULARY_NONE;
+    if (encode_learns(x)) {
+        keep_error(x, vocabulary_add(&x->t->words[cell], t.at, t.bytes, &number));
+    } else {
+        number = vocabulary_find(&encode_input(x)->words, t.at, t.bytes);
+        x->t->known[cell] |= number != VOCABULARY_NONE;
+    }
+    encode_row(x, row)[cell] = number + 1; /* VOCABULARY_NONE + 1 is 0 */
+}
+
+/* All markers count as the first one. */
+static void missing_word(struct encoding *x, uint32_t row)
+{
+    struct batch_text t = no_text;
+    if (x->m->missing.count) {
+        t.at = vocabulary_text(&x->m->missing, 0, &t.bytes);
+        put_word(x, row, t);
+    } else {
+        encode_row(x, row)[x->field->cell] = 0;
+    }
+}
+
+INLINED void encode_category(struct encoding *x, uint32_t row)
+{
+    struct batch_text t = batch_has(x->c, row) ? batch_text(x->c, row) : no_text;
+    if (!batch_has(x->c, row) || meaning_is_missing(x->m, t))
+        missing_word(x, row);
+    else
+        put_word(x, row, t);
+}
+
+/* ---- labels ---- */
+
+static void label_of_name(struct encoding *x, uint32_t row, struct batch_text t, float *label)
+{
+    const struct meaning *m = x->m;
+    uint32_t name = vocabulary_find(&m->names, t.at, t.bytes);
+    uint32_t number = name == VOCABULARY_NONE ? m->others : m->class_of[name];
+    if (number == VOCABULARY_NONE)
+        encode_fault(x, row, CAUSE_CLASS_NAME, t, 0);
+    else
+        *label = (float)number;
+}
+
+static void label_of_number(struct encoding *x, uint32_t row, struct batch_text t, float *label)
+{
+    const struct meaning *m = x->m;
+    double number; /* that is no class can become one as a float */
+    if (!csv_number(t.at, t.bytes, label) || !csv_number_wide(t.at, t.bytes, &number))
+        encode_fault(x, row, CAUSE_LABEL, t, 0);
+    else if (!m->classes && m->whole && number != trunc(number) && *label == truncf(*label))
+        encode_fault(x, row, CAUSE_CLASS_WHOLE, t, 0);
+    else if (m->classes && (number < 0 || number >= m->classes || number != trunc(number)))
+        encode_fault(x, row, CAUSE_CLASS_NUMBER, t, (double)*label);
+}
+
+static bool is_minus_one(struct batch_text t)
+{
+    float v;
+    return csv_number(t.at, t.bytes, &v) && v == -1;
+}
+
+static void encode_label(struct encoding *x, uint32_t row)
+{
+    const bool named = meaning_has_names(x->m);
+    struct batch_text t = batch_text(x->c, row);
+    uint32_t *cell = &encode_row(x, row)[x->field->cell];
+    float v = 0;
+    *cell = schema_bits(0);
+    if (x->m->signs && is_minus_one(t))
+        return;
+    if (meaning_is_missing(x->m, t))
+        encode_fault(x, row, CAUSE_LABEL_MISSING, t, 0);
+    else if (named)
+        label_of_name(x, row, t, &v);
+    else
+        label_of_number(x, row, t, &v);
+    *cell = schema_bits(v);
+    if (named || !encode_is_there(x, row))
+        return;
+    if (!x->m->classes && x->t->rounding)
+        keep_error(x, learned_note_float(x->t, x->field->cell, t, v, row < x->sampled));
+    note_spelling(x, row, t);
+}
+
+/* ---- keys ---- */
+
+static const struct table_key *encode_key_column(const struct encoding *x)
+{
+    return &x->s->key[x->field->cell];
+}
+
+static uint32_t *key_cells(const struct encoding *x, uint32_t row)
+{
+    return encode_row(x, row) + schema_keys_at(x->s) + encode_key_column(x)->cell;
+}
+
+static void no_keys(struct encoding *x, uint32_t row)
+{
+    const struct table_key *k = encode_key_column(x);
+    memset(key_cells(x, row), 0, (k->kind == COLUMN_KEYS ? 1 : k->cells) * sizeof(uint32_t));
+}
+
+/* Mixed: lookups, sorting and messages all use mixed keys. cells: (SCHEMA_KEY_CELLS) */
+static void put_mixed(uint32_t *cells, uint64_t key)
+{
+    uint64_t mixed = key_mix(key);
+    cells[0] = (uint32_t)mixed;
+    cells[1] = (uint32_t)(mixed >> 32);
+}
+
+/* Add a key to those of `keys`. */
+static void encode_add_value(struct encoding *x, uint32_t row, uint64_t key, float weight)
+{
+    const struct job_key_column *c = &encode_key_column(x)->options;
+    uint32_t *cells = key_cells(x, row);
+    if (cells[0] == c->max_values) {
+        encode_fault(x, row, CAUSE_KEYS_MANY, no_text, 0);
+        return;
+    }
+    uint32_t *at = cells + 1 + (size_t)cells[0]++ * (SCHEMA_KEY_CELLS + c->weights);
+    put_mixed(at, key);
+    if (c->weights)
+        at[SCHEMA_KEY_CELLS] = schema_bits(weight);
+}
+
+static void encode_add_key(struct encoding *x, uint32_t row, uint64_t key, float weight)
+{
+    const struct table_key *k = encode_key_column(x);
+    uint32_t *cells = key_cells(x, row);
+    if (k->kind == COLUMN_KEYS) {
+        encode_add_value(x, row, key, weight);
+        return;
+    }
+    put_mixed(cells, key);
+    if (k->cells > SCHEMA_KEY_CELLS)
+        cells[SCHEMA_KEY_CELLS] = 1;
+}
+
+static void missing_key(struct encoding *x, uint32_t row, float weight)
+{
+    const struct table_key *k = encode_key_column(x);
+    uint64_t key;
+    if (word_key_missing(&k->options, k->seed, &key))
+        encode_add_key(x, row, key, weight);
+}
+
+static void add_word(struct encoding *x, uint32_t row, struct batch_text t, float weight)
+{
+    const struct table_key *k = encode_key_column(x);
+    uint64_t key;
+    if (meaning_is_missing(x->m, t))
+        missing_key(x, row, weight);
+    else if (word_key(&k->options, k->seed, t.at, t.bytes, &key))
+        encode_add_key(x, row, key, weight);
+    else
+        encode_fault(x, row, k->kind == COLUMN_KEY ? CAUSE_KEY : CAUSE_KEY_OF_LIST, t, 0);
+}
+
+/* Value i of the column. */
+static void add_at(struct encoding *x, uint32_t row, uint32_t i, float weight)
+{
+    const struct table_key *k = encode_key_column(x);
+    if (x->c->type == BATCH_KEYS)
+        encode_add_key(x, row, word_key_fold(&k->options, ((const uint64_t *)x->c->values)[i]),
+                       weight);
+    else
+        add_word(x, row, batch_text(x->c, i), weight);
+}
+
+INLINED void encode_key(struct encoding *x, uint32_t row)
+{
+    no_keys(x, row);
+    if (batch_has(x->c, row))
+        add_at(x, row, row, 1);
+    else
+        missing_key(x, row, 1);
+}
+
+/* Remove ":0.5" from the end. False: the text after the last ':' is no weight; *large: as it is too large a number. */
+static bool cut_weight(struct batch_text *t, float *weight, bool *large)
+{
+    enum { WEIGHT_BYTES = 48 };
+    char number[WEIGHT_BYTES + 1];
+    const char *colon = memrchr(t->at, ':', t->bytes);
+    *weight = 1;
+    *large = false;
+    if (!colon)
+        return true;
+    size_t n = t->bytes - (size_t)(colon + 1 - t->at);
+    if (n > WEIGHT_BYTES)
+        return false;
+    /* copied: the bytes that follow in the row may continue a number */
+    memcpy(number, colon + 1, n);
+    number[n] = 0;
+    t->bytes = (size_t)(colon - t->at);
+    if (csv_number(number, n, weight))
+        return true;
+    *large = csv_number_is_large(number, n);
+    return false;
+}
+
+/* Add one value of a text with several. */
+static void add_part(struct encoding *x, uint32_t row, struct batch_text t)
+{
+    struct batch_text word = t;
+    float weight = 1;
+    bool large = false;
+    if (encode_key_column(x)->options.weights && !cut_weight(&word, &weight, &large))
+        encode_fault(x, row, CAUSE_KEYS_WEIGHT, t, large);
+    else
+        add_word(x, row, word, weight);
+}
+
+/* Divide a text at the separators. */
+static void add_parts(struct encoding *x, uint32_t row, struct batch_text t)
+{
+    struct learned_divided *divided = x->t->divided ? &x->t->divided[x->field->cell] : NULL;
+    const char *separator = encode_key_column(x)->options.separator, *at = t.at,
+               *end = at + t.bytes;
+    const size_t skip = strlen(separator);
+    const bool sampled = divided && row < x->sampled;
+    if (sampled && !divided->is)
+        learned_note_divided(divided, t);
+    while (encode_is_there(x, row)) {
+        const char *stop = memmem(at, (size_t)(end - at), separator, skip);
+        if (stop && divided)
+            divided->is = true;
+        if (stop && sampled)
+            learned_note_gap(divided, at, stop, skip, end);
+        add_part(x, row, (struct batch_text){at, (size_t)((stop ? stop : end) - at)});
+        if (!stop)
+            return;
+        at = stop + skip;
+    }
+}
+
+static void add_list(struct encoding *x, uint32_t row)
+{
+    const struct batch_column *c = x->c;
+    for (int32_t i = c->list[row]; i < c->list[row + 1] && encode_is_there(x, row); i++)
+        add_at(x, row, (uint32_t)i, c->weight ? c->weight[i] : 1);
+}
+
+static void encode_keys(struct encoding *x, uint32_t row)
+{
+    no_keys(x, row);
+    if (!batch_has(x->c, row)) {
+        missing_key(x, row, 1);
+    } else if (x->c->list) {
+        add_list(x, row);
+    } else {
+        struct batch_text t = batch_text(x->c, row);
+        if (meaning_is_missing(x->m, t))
+            add_part(x, row, t);
+        else
+            add_parts(x, row, t);
+    }
+}
+
+/* ---- crosses ---- */
+
+/* The key at these cells, not mixed. False: it is missing. */
+static bool key_at(const struct table_key *k, const uint32_t *cells, uint64_t *key)
+{
+    *key = key_unmix(cells[0] | (uint64_t)cells[1] << 32);
+    return k->cells == SCHEMA_KEY_CELLS || cells[SCHEMA_KEY_CELLS];
+}
+
+/* The hash of the keys that it combines, 8 bytes each, little-endian. */
+static void make_cross(const struct encoding *x, uint32_t row, const struct table_key *k)
+{
+    uint32_t *keys = encode_row(x, row) + schema_keys_at(x->s);
+    char bytes[8 * JOB_CROSS_MAX];
+    uint64_t key;
+    memset(keys + k->cell, 0, k->cells * sizeof *keys);
+    for (uint32_t i = 0; i < k->crossed; i++) {
+        const struct table_key *of = &x->s->key[k->of[i]];
+        if (!key_at(of, keys + of->cell, &key))
+            return;
+        for (uint32_t b = 0; b < 8; b++)
+            bytes[8 * i + b] = (char)(unsigned char)(key >> (8 * b));
+    }
+    if (word_key(&k->options, k->seed, bytes, (size_t)8 * k->crossed, &key)) {
+        put_mixed(keys + k->cell, key);
+        keys[k->cell + SCHEMA_KEY_CELLS] = 1;
+    }
+}
+
+static void make_crosses(const struct encoding *x)
+{
+    for (uint32_t i = 0; i < x->s->keys; i++)
+        for (uint32_t row = 0; x->s->key[i].kind == COLUMN_CROSS && row < x->b->rows; row++)
+            if (encode_is_there(x, row))
+                make_cross(x, row, &x->s->key[i]);
+}
+
+/* ---- a batch ---- */
+
+INLINED void find_unreadable(struct encoding *x, uint32_t row)
+{
+    if (batch_bit(x->c->unreadable, row))
+        encode_fault(x, row, CAUSE_UNREADABLE, no_text, 0);
+}
+
+static void encode_column(struct encoding *x)
+{
+    if (x->c->unreadable)
+        each_row(x, find_unreadable);
+    switch (x->field->kind) {
+    case COLUMN_NUMBER:
+        assert(x->c->type != BATCH_KEYS);
+        each_row(x, encode_number);
+        break;
+    case COLUMN_CATEGORY:
+        assert(x->c->type != BATCH_KEYS && x->c->type != BATCH_DOUBLES);
+        if (!encode_learns(x))
+            each_row(x, encode_category);
+        break;
+    case COLUMN_KEY:
+        each_row(x, encode_key);
+        break;
+    case COLUMN_KEYS:
+        each_row(x, encode_keys);
+        break;
+    case COLUMN_WEIGHT:
+        each_row(x, encode_weight);
+        break;
+    case COLUMN_LABEL:
+        each_row(x, encode_label);
+        break;
+    case COLUMN_IGNORE:
+    case COLUMN_CROSS:
+        break;
+    }
+}
+
+/* Encode the columns, or learn the words of those that do. */
+static void encode_columns(struct encoding *x, const struct meaning_field *field, bool learn)
+{
+    for (x->column = 0; x->column < x->b->columns; x->column++) {
+        x->c = &x->b->column[x->column];
+        x->field = &field[x->column];
+        if (!learn)
+            encode_column(x);
+        else if (x->field->kind == COLUMN_CATEGORY && encode_learns(x))
+            each_row(x, encode_category);
+    }
+}
+
+static void begin_rows(const struct encoding *x)
+{
+    const struct table_schema *s = x->s;
+    memset(x->out->present, 0, (x->b->rows + 7) / 8);
+    for (uint32_t row = 0; row < x->b->rows; row++) {
+        if (x->b->absent && batch_bit(x->b->absent, row))
+            batch_clear_bit(x->out->present, row);
+        else
+            batch_set_bit(x->out->present, row);
+        encode_row(x, row)[s->inputs] = schema_bits(0);
+        if (s->weighted)
+            encode_row(x, row)[s->inputs + 1] = schema_bits(1);
+    }
+}
+
+/* Pack the rows, and remove the cells of those that are not there. */
+static void end_rows(const struct encoding *x)
+{
+    struct encoded_rows *out = x->out;
+    out->used = 0;
+    assert(x->b->rows % 8 == 0 || out->present[x->b->rows / 8] >> x->b->rows % 8 == 0);
+    for (uint32_t row = 0; row < x->b->rows; row++) {
+        uint32_t *cells = encode_row(x, row);
+        if (!encode_is_there(x, row)) {
+            memset(cells, 0, x->stride * sizeof *cells);
+            cells[x->s->inputs] = schema_bits(NAN);
+        }
+        size_t own = schema_pack(x->s, cells);
+        if (out->cells + out->used != cells)
+            memmove(out->cells + out->used, cells, own * sizeof *cells);
+        out->used += own;
+    }
+}
+
+enum err encode_batch(const struct meaning *m, const struct meaning_field *field,
+                      const struct column_batch *b, uint32_t sampled, struct learned *t,
+                      struct encoded_rows *out)
+{
+    struct encoding x = {.m = m,
+                         .s = m->schema,
+                         .b = b,
+                         .t = t,
+                         .out = out,
+                         .stride = schema_raw_cells(m->schema),
+                         .sampled = sampled};
+    out->first = (struct meaning_fault){.row = MEANING_NO_ROW};
+    begin_rows(&x);
+    encode_columns(&x, field, false);
+    make_crosses(&x);
+    if (m->learning && !x.err)
+        encode_columns(&x, field, true);
+    end_rows(&x);
+    return x.err;
+}

@@ -1,0 +1,77 @@
+/* A batch of columns becomes packed rows of cells (schema.h): numbers, words, keys, crosses, labels, weights. The one place where
+ * values get their meaning, whatever format and program they come from. It opens no file, and starts no thread. */
+#ifndef GRADWIRE_DATA_MEANING_ENCODE_H
+#define GRADWIRE_DATA_MEANING_ENCODE_H
+
+#include "data/meaning/meaning.h"
+#include "data/text/csv_hint.h"
+
+struct rounding;
+
+/* The first value of a column that has the number of a marker, and is spelled otherwise. */
+struct learned_spelling {
+    bool found;
+    uint32_t row;  /* of the batch in which it was found */
+    uint64_t line; /* its reader's; 0: none yet */
+    uint32_t marker;
+    char shown[CSV_SHOWN_BYTES];
+};
+
+/* The separators in the fields of a `keys` column, of a sample. */
+#define LEARNED_SEPARATORS ",;|\t " /* those that are usual, the likely ones first */
+struct learned_divided {
+    bool is;                                       /* by the column's separator: of all fields */
+    uint64_t fields;                               /* that are not missing */
+    uint64_t others;                               /* of these, by a usual one */
+    uint64_t other[sizeof LEARNED_SEPARATORS - 1]; /* by this one; a field can have several */
+    uint64_t gaps, before,
+        after; /* separators between two values, and those with a blank on this side */
+};
+
+/* Words that values teach, and samples of them for warnings to the user. Of one thread. */
+struct learned {
+    bool *known; /* (inputs) a row has a number of it, or a word that is given */
+    /* (inputs) while learning: the words of each category; a cell of n + 1 is word n of it */
+    struct vocabulary *words;
+    struct learned_spelling
+        *spelled; /* (inputs + 2) also of the label and the weight; NULL: not wanted */
+    struct learned_divided *divided; /* (the schema's keys); NULL: not wanted */
+    struct rounding **rounding;      /* (inputs + 1) a sample of their numbers; NULL: not wanted */
+    uint32_t rounded;                /* of the inputs, those below it are noted */
+};
+
+/* samples: rounding and divided are wanted. spelled: so is that. Errors: ERR_NOMEM; then learned_close, too. */
+enum err learned_init(struct learned *t, const struct table_schema *s, bool samples,
+                      bool spelled) MUST_CHECK;
+void learned_close(struct learned *t, uint32_t inputs);
+
+/* Text of the next part begins: forget words and spellings, and keep the samples. */
+void learned_clear(struct learned *t, uint32_t inputs);
+
+/* The result. */
+struct encoded_rows {
+    /* for the caller to set: (rows, schema_raw_cells); then packed rows, one behind the other. A row that is not there keeps its
+     * position, with the label NaN and zeros */
+    uint32_t *cells;
+    uint8_t *
+        present; /* for the caller to set: bits of rows, (rows + 7) / 8 bytes; 0: the row is absent, or bad */
+    size_t used;                /* of the cells */
+    struct meaning_fault first; /* of the first row with a fault */
+};
+
+/* The most rows of a batch whose cells stay near. */
+enum { ENCODE_ROWS = 64, ENCODE_CELLS = 1 << 16 };
+static inline uint32_t encode_batch_rows(const struct table_schema *s)
+{
+    const uint32_t rows = ENCODE_CELLS / schema_raw_cells(s);
+    return rows == 0 ? 1 : rows < ENCODE_ROWS ? rows : ENCODE_ROWS;
+}
+
+/* field: (batch's columns). Which types fit: numbers: texts or doubles; key: texts or keys; keys: texts, to be divided, or lists of
+ * texts or keys; category, label, weight: texts. Rows below `sampled` are in the sample of rows. A row is bad by its first
+ * value that does not fit, in the order of the columns; bad rows teach no words. Errors: ERR_NOMEM. Thread: any, with its own t. */
+enum err encode_batch(const struct meaning *m, const struct meaning_field *field,
+                      const struct column_batch *b, uint32_t sampled, struct learned *t,
+                      struct encoded_rows *out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,263 @@
+/* Columns of values become rows of cells: the same ones from texts and from typed values, as Arrow keeps them; a fault has a
+ * row, a column and a cause; and a bit says that a row is absent. No file is read. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "data/meaning/encode.h"
+
+enum { ROWS = 10, COLUMNS = 6, CELLS = 64 };
+
+static const char text[] =
+    "model: {input: {shape: auto}, layers: [{linear: {inputs: [user, tags], name: w}}, "
+    "{dense: {inputs: [age, town], units: 1, name: d}}, {add: [w, d]}, sigmoid], "
+    "loss: binary_crossentropy}\n"
+    "optimizer: sgd\n"
+    "data: {format: csv, train: a, missing: [''], columns: [label: y, number: {name: age, scale: "
+    "standard}, category: town, key: {name: user, hash: false, missing: none}, keys: {name: tags, "
+    "hash: false, missing: none, separator: ' ', max_values: 3, weights: true}, weight: w]}\n";
+
+struct fixture {
+    struct job job;
+    struct table_schema *schema;
+    struct meaning meaning;
+    struct learned learned;
+    struct meaning_field field[COLUMNS];
+    struct batch_column column[COLUMNS];
+    struct column_batch batch;
+    uint32_t cells[ROWS * CELLS];
+    uint8_t present[2];
+    struct encoded_rows out;
+    struct errmsg e;
+};
+
+/* Rows of texts; each column has its own. */
+static void set_texts(struct fixture *f, uint32_t column, const struct batch_text *of)
+{
+    f->column[column] = (struct batch_column){.type = BATCH_TEXTS, .values = of};
+}
+
+#define T(s)                                                                                       \
+    {                                                                                              \
+        s, sizeof(s) - 1                                                                           \
+    }
+static const struct batch_text labels[ROWS] = {T("0"), T("1"), T("0"), T("1"), T("0"),
+                                               T("1"), T("0"), T("1"), T("0"), T("1")};
+static const struct batch_text ages[ROWS] = {T("1.5"), T(""),   T("3"), T("1e3"), T("-7"),
+                                             T("0.1"), T("12"), T("8"), T("9"),   T("10")};
+static const struct batch_text towns[ROWS] = {T("a"), T("b"), T("a"), T(""),  T("c"),
+                                              T("d"), T("a"), T("e"), T("b"), T("f")};
+static const struct batch_text users[ROWS] = {T("7"), T("8"),  T("9"),  T("10"), T("11"),
+                                              T("3"), T("13"), T("14"), T("15"), T("16")};
+static const struct batch_text tags[ROWS] = {T("1:0.5 2"), T("3:-2"),   T("4 5 6"),  T("7"),
+                                             T("8:2"),     T("9 1:3"),  T("5:0.25"), T("6"),
+                                             T("2:8 3"),   T("1 2:4 3")};
+static const struct batch_text weights[ROWS] = {T("1"), T("2"), T("0"), T("1"), T("3"),
+                                                T("1"), T("1"), T("2"), T("1"), T("1")};
+
+static void setup(struct fixture *f)
+{
+    *f = (struct fixture){.e = {""}};
+    if (job_parse(&f->job, text, sizeof text - 1, "j.yaml", "/", NULL, 0, &f->e) ||
+        schema_new(&f->schema, &f->job.data.csv, &f->e) ||
+        meaning_init(&f->meaning, &f->job.data.csv, f->schema, true, 2, &f->e))
+        fail_msg("%s", f->e.text);
+    assert_int_equal(learned_init(&f->learned, f->schema, true, true), ERR_OK);
+    for (uint32_t i = 0; i < COLUMNS; i++)
+        f->field[i] = meaning_field_of(&f->job.data.csv, i);
+    set_texts(f, 0, labels);
+    set_texts(f, 1, ages);
+    set_texts(f, 2, towns);
+    set_texts(f, 3, users);
+    set_texts(f, 4, tags);
+    set_texts(f, 5, weights);
+    f->batch = (struct column_batch){.rows = ROWS, .columns = COLUMNS, .column = f->column};
+    assert_true(schema_raw_cells(f->schema) <= CELLS);
+}
+
+static void teardown(struct fixture *f)
+{
+    learned_close(&f->learned, f->schema->inputs);
+    meaning_close(&f->meaning);
+    table_schema_unref(f->schema);
+    job_close(&f->job);
+}
+
+static void encode(struct fixture *f)
+{
+    learned_clear(&f->learned, f->schema->inputs);
+    memset(f->cells, 0xff, sizeof f->cells);
+    f->out = (struct encoded_rows){.cells = f->cells, .present = f->present};
+    assert_int_equal(encode_batch(&f->meaning, f->field, &f->batch, 0, &f->learned, &f->out),
+                     ERR_OK);
+}
+
+static const uint32_t *row_at(const struct fixture *f, uint32_t row)
+{
+    const uint32_t *cells = f->cells;
+    for (; row > 0; row--)
+        cells += schema_packed_raw_cells(f->schema, cells);
+    return cells;
+}
+
+static const char *why(const struct fixture *f)
+{
+    static char out[MEANING_WHY_BYTES];
+    meaning_why(&f->meaning, &f->out.first, NULL, out);
+    return out;
+}
+
+static void typed_values_have_the_cells_of_the_same_values_as_text(void **state)
+{
+    static const double numbers[ROWS] = {1.5, -1, 3, 1e3, -7, 0.1, 12, 8, 9, 10};
+    static const uint8_t there[] = {0xfd, 0xff}; /* all but row 1 */
+    static const uint64_t keys[ROWS] = {7, 8, 9, 10, 11, 3, 13, 14, 15, 16};
+    static const int32_t list[ROWS + 1] = {0, 2, 3, 6, 7, 8, 10, 11, 12, 14, 17};
+    static const uint64_t of_lists[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 5, 6, 2, 3, 1, 2, 3};
+    static const float weight[] = {0.5F, 1, -2, 1, 1, 1, 1, 2, 1, 3, 0.25F, 1, 8, 1, 1, 4, 1};
+    struct fixture f;
+    uint32_t cells[ROWS * CELLS];
+    (void)state;
+    setup(&f);
+    encode(&f);
+    assert_int_equal(f.out.first.row, MEANING_NO_ROW);
+    const size_t used = f.out.used;
+    memcpy(cells, f.cells, used * sizeof *cells);
+    f.column[1] = (struct batch_column){.type = BATCH_DOUBLES, .values = numbers, .valid = there};
+    f.column[3] = (struct batch_column){.type = BATCH_KEYS, .values = keys};
+    f.column[4] = (struct batch_column){
+        .type = BATCH_KEYS, .values = of_lists, .list = list, .weight = weight};
+    encode(&f);
+    assert_int_equal(f.out.first.row, MEANING_NO_ROW);
+    assert_int_equal(f.out.used, used);
+    assert_memory_equal(f.cells, cells, used * sizeof *cells);
+    teardown(&f);
+}
+
+static void views_of_one_text_have_the_cells_of_texts_apart(void **state)
+{
+    static const char line[] = "7,8,9,10,11,3,13,14,15,16,";
+    struct batch_view view[ROWS];
+    struct fixture f;
+    uint32_t cells[ROWS * CELLS], at = 0;
+    (void)state;
+    setup(&f);
+    encode(&f);
+    memcpy(cells, f.cells, f.out.used * sizeof *cells);
+    for (uint32_t i = 0; i < ROWS; at += (uint32_t)users[i++].bytes + 1)
+        view[i] = (struct batch_view){at, (uint32_t)users[i].bytes};
+    f.column[3] = (struct batch_column){.type = BATCH_VIEWS, .values = view, .base = line};
+    encode(&f);
+    assert_memory_equal(f.cells, cells, f.out.used * sizeof *cells);
+    teardown(&f);
+}
+
+static void the_first_fault_of_the_first_bad_row_is_told(void **state)
+{
+    struct batch_text wrong_ages[ROWS], wrong_users[ROWS];
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    memcpy(wrong_ages, ages, sizeof ages);
+    memcpy(wrong_users, users, sizeof users);
+    wrong_ages[6] = (struct batch_text)T("4x");
+    wrong_users[4] = (struct batch_text)T("bob");
+    wrong_users[6] = (struct batch_text)T("eve");
+    set_texts(&f, 1, wrong_ages);
+    set_texts(&f, 3, wrong_users);
+    encode(&f);
+    assert_int_equal(f.out.first.row, 4);
+    assert_int_equal(f.out.first.column, 3);
+    assert_int_equal(f.out.first.cause, CAUSE_KEY);
+    assert_non_null(strstr(why(&f), "\"bob\" is not an integer from 0"));
+    set_texts(&f, 3, users);
+    encode(&f);
+    assert_int_equal(f.out.first.row, 6);
+    assert_int_equal(f.out.first.column, 1);
+    assert_string_equal(why(&f), "\"4x\" is not a number; use data.missing if it marks a missing "
+                                 "value");
+    teardown(&f);
+}
+
+static void a_value_that_its_reader_cannot_make_is_a_fault_in_its_turn(void **state)
+{
+    static const uint8_t unreadable[] = {1 << 2, 1 << 0}; /* rows 2 and 8 */
+    struct batch_text wrong[ROWS];
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    memcpy(wrong, ages, sizeof ages);
+    wrong[2] = (struct batch_text)T("x");
+    set_texts(&f, 1, wrong);
+    f.column[3].unreadable = unreadable;
+    encode(&f);
+    assert_int_equal(f.out.first.row, 2);
+    assert_int_equal(f.out.first.cause, CAUSE_NUMBER);
+    set_texts(&f, 1, ages);
+    encode(&f);
+    assert_int_equal(f.out.first.row, 2);
+    assert_int_equal(f.out.first.column, 3);
+    assert_int_equal(f.out.first.cause, CAUSE_UNREADABLE);
+    assert_false(batch_bit(f.present, 8));
+    teardown(&f);
+}
+
+static void a_row_that_is_absent_is_told_by_a_bit_and_teaches_nothing(void **state)
+{
+    static const uint8_t absent[] = {1 << 4,
+                                     1 << 1}; /* rows 4 and 9, which alone have the words c and f */
+    struct batch_text wrong[ROWS];
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    memcpy(wrong, users, sizeof users);
+    wrong[5] =
+        (struct batch_text)T("bob"); /* of the row that alone has the word d, before this column */
+    set_texts(&f, 3, wrong);
+    f.batch.absent = absent;
+    encode(&f);
+    for (uint32_t row = 0; row < ROWS; row++) {
+        const bool there = row != 4 && row != 5 && row != 9;
+        const uint32_t *cells = row_at(&f, row);
+        assert_int_equal(batch_bit(f.present, row), there);
+        assert_int_equal(isnan(table_float(cells[f.schema->inputs])) == 0, there);
+        assert_true(there || cells[0] == 0);
+    }
+    const struct vocabulary *words = &f.learned.words[1];
+    assert_int_equal(words->count, 4); /* a, b, the missing one, e */
+    assert_int_equal(vocabulary_find(words, "c", 1), VOCABULARY_NONE);
+    assert_int_equal(vocabulary_find(words, "d", 1), VOCABULARY_NONE);
+    assert_int_equal(vocabulary_find(words, "e", 1), 3);
+    teardown(&f);
+}
+
+static void a_weight_of_zero_is_another_thing_than_an_absent_row(void **state)
+{
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    encode(&f);
+    const uint32_t *cells = row_at(&f, 2);
+    assert_true(batch_bit(f.present, 2));
+    assert_true(table_float(cells[f.schema->inputs]) == 0);
+    assert_true(table_float(cells[f.schema->inputs + 1]) == 0);
+    teardown(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(typed_values_have_the_cells_of_the_same_values_as_text),
+        cmocka_unit_test(views_of_one_text_have_the_cells_of_texts_apart),
+        cmocka_unit_test(the_first_fault_of_the_first_bad_row_is_told),
+        cmocka_unit_test(a_value_that_its_reader_cannot_make_is_a_fault_in_its_turn),
+        cmocka_unit_test(a_row_that_is_absent_is_told_by_a_bit_and_teaches_nothing),
+        cmocka_unit_test(a_weight_of_zero_is_another_thing_than_an_absent_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -14,6 +14,7 @@
 
 #include "common/base/printable.h"
 #include "common/process/dirlock.h"
+#include "common/process/output.h"
 #include "common/flags/flags.h"
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
@@ -130,7 +131,7 @@ static size_t control_find_logs(const char *dir, const char *const *wanted, char
                                 size_t max)
 {
     char folder[PATH_MAX];
-    DIR *d = rundir_file(dir, "processes", folder, NULL) ? NULL : opendir(folder);
+    DIR *d = rundir_file(dir, OUTPUT_PROCESSES, folder, NULL) ? NULL : opendir(folder);
     size_t n = 0;
     for (struct dirent *entry; d && n < max && (entry = readdir(d));)
         if (control_is_log(entry->d_name) && control_is_wanted(entry->d_name, wanted) &&

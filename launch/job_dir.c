@@ -10,6 +10,7 @@
 #include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "common/process/dirlock.h"
+#include "common/process/output.h"
 #include "launch/base/rundir.h"
 
 #define WANTED "DIR is the directory given as --output, or runs/NAME if none was given"
@@ -31,8 +32,9 @@ static bool is_locked(const char *dir)
 
 bool job_dir_is(const char *dir)
 {
-    return has(dir, "processes", S_IFDIR) || has(dir, RENDEZVOUS_FOLDER, S_IFDIR) ||
-           (has(dir, "lock", S_IFREG) && (has(dir, "checkpoints", S_IFDIR) || is_locked(dir)));
+    return has(dir, OUTPUT_PROCESSES, S_IFDIR) || has(dir, OUTPUT_RENDEZVOUS, S_IFDIR) ||
+           (has(dir, OUTPUT_LOCK, S_IFREG) &&
+            (has(dir, OUTPUT_CHECKPOINTS, S_IFDIR) || is_locked(dir)));
 }
 
 const char *job_dir_given(const char *command, int argc, char **argv)
@@ -71,13 +73,13 @@ static bool is_launcher(const char *dir, long pid)
 {
     char path[PATH_MAX], line[512];
     long found = 0;
-    FILE *f = rundir_file(dir, "processes/pids", path, NULL) ? NULL : fopen(path, "re");
+    FILE *f = rundir_file(dir, OUTPUT_PIDS, path, NULL) ? NULL : fopen(path, "re");
     while (f && found != pid && fgets(line, sizeof line, f))
         if (sscanf(line, "launcher 0 %ld", &found) != 1)
             found = 0;
     if (f)
         (void)fclose(f);
-    return pid != 0 && (found == pid || pid_in(dir, RUNDIR_LAUNCHER) == pid);
+    return pid != 0 && (found == pid || pid_in(dir, OUTPUT_LAUNCHER) == pid);
 }
 
 /* True: the process on this host executes a launcher, or its program is unknown. */
@@ -97,17 +99,17 @@ static bool runs_launcher(pid_t pid)
 }
 
 /* True: the holder is not a launcher, although DIR has processes/ from an earlier launcher. A launcher writes
- * RUNDIR_LAUNCHER immediately after it has taken the lock; release 0.1.0 did not write it. */
+ * OUTPUT_LAUNCHER immediately after it has taken the lock; release 0.1.0 did not write it. */
 static bool is_others(const struct job_dir *d, const char *dir, long pid)
 {
-    return d->lives ? !runs_launcher(d->holder) : pid != 0 && pid_in(dir, RUNDIR_LAUNCHER) != 0;
+    return d->lives ? !runs_launcher(d->holder) : pid != 0 && pid_in(dir, OUTPUT_LAUNCHER) != 0;
 }
 
 void job_dir_look(struct job_dir *d, const char *dir)
 {
     *d = (struct job_dir){.by = JOB_DIR_TRAIN};
     d->holder = dirlock_holder(dir, &d->lives);
-    long pid = pid_in(dir, "lock");
+    long pid = pid_in(dir, OUTPUT_LOCK);
     bool ranks = rendezvous_newest(dir, d->folder);
     d->locked_once = pid != 0;
     d->began = ranks && rendezvous_chief(d->folder, &d->chief) && pid != 0 && d->chief.pid == pid;
@@ -116,8 +118,8 @@ void job_dir_look(struct job_dir *d, const char *dir)
     else if (d->began)
         d->by = JOB_DIR_RANK;
     else if (d->lives && runs_launcher(d->holder) && !ranks)
-        d->by = JOB_DIR_TRAIN; /* it has not written RUNDIR_LAUNCHER yet */
-    else if (!has(dir, "processes", S_IFDIR) || is_others(d, dir, pid))
+        d->by = JOB_DIR_TRAIN; /* it has not written OUTPUT_LAUNCHER yet */
+    else if (!has(dir, OUTPUT_PROCESSES, S_IFDIR) || is_others(d, dir, pid))
         d->by = ranks ? JOB_DIR_RANK : JOB_DIR_HAND;
 }
 
@@ -140,9 +142,9 @@ bool job_dir_is_before(const char *dir, const char *name, const char *other)
 bool job_dir_meets(const struct job_dir *d, const char *dir)
 {
     char attempt[PATH_MAX];
-    (void)snprintf(attempt, sizeof attempt, RENDEZVOUS_FOLDER "/%.255s", job_dir_attempt(d));
+    (void)snprintf(attempt, sizeof attempt, OUTPUT_RENDEZVOUS "/%.255s", job_dir_attempt(d));
     return d->folder[0] && !d->began &&
-           (!d->locked_once || job_dir_is_before(dir, "lock", attempt));
+           (!d->locked_once || job_dir_is_before(dir, OUTPUT_LOCK, attempt));
 }
 
 const char *job_dir_attempt(const struct job_dir *d)

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "common/base/clock.h"
+#include "common/process/output.h"
 #include "launch/base/rundir.h"
 #include "launch/base/say.h"
 
@@ -35,7 +36,7 @@ void monitor_save(struct monitor *m)
     struct errmsg e;
     enum err err = ERR_OK;
     if (n > 0 && (size_t)n < sizeof text)
-        err = rundir_put(m->plan->dir, "processes/progress.json", text, (size_t)n, &e);
+        err = rundir_put(m->plan->dir, OUTPUT_PROGRESS, text, (size_t)n, &e);
     if (err && err != ERR_STATE) /* the supervisor reports that DIR is lost */
         say_warn("%s", e.text);
     m->saved_ms = clock_now_ms();

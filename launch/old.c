@@ -20,6 +20,7 @@
 #include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
 #include "launch/job_dir.h"
@@ -31,10 +32,7 @@ enum { OLD_NUMBER_MAX = 99999, OLD_MAX = 4096, OLD_WHY_BYTES = 600 };
 
 /* The names of all files and directories that gradwire writes to DIR. The last names identify DIR as a job's directory; they
  * are removed last, in this order. */
-static const char *const known[] = {
-    "best",      "by-hand", "eval.json",    "history.jsonl", "learning-rates.csv",
-    "logs",      "model",   "summary.json", "rendezvous",    "checkpoints",
-    "processes", "lock",    RUNDIR_ASIDE};
+static const char *const known[] = {OUTPUT_NAMES};
 enum { KNOWN = sizeof known / sizeof *known };
 
 /* True: `end` is the suffix of a temporary file of rundir_put ("~") or files_begin (FILES_TEMPORARY, 16 hex digits). */
@@ -71,8 +69,8 @@ static bool old_is_aside(const char *path)
 {
     char mark[PATH_MAX];
     struct stat s;
-    return !rundir_file(path, RUNDIR_ASIDE, mark, NULL) && lstat(mark, &s) == 0 &&
-           S_ISREG(s.st_mode) && !job_dir_is_before(path, RUNDIR_ASIDE, "lock");
+    return !rundir_file(path, OUTPUT_ASIDE, mark, NULL) && lstat(mark, &s) == 0 &&
+           S_ISREG(s.st_mode) && !job_dir_is_before(path, OUTPUT_ASIDE, OUTPUT_LOCK);
 }
 
 static bool has_only_lock(const char *path)
@@ -81,8 +79,8 @@ static bool has_only_lock(const char *path)
     DIR *d = opendir(path);
     for (struct dirent *entry; d && (entry = readdir(d));) {
         bool dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-        lock = lock || strcmp(entry->d_name, "lock") == 0;
-        other = other || (!dots && strcmp(entry->d_name, "lock") != 0);
+        lock = lock || strcmp(entry->d_name, OUTPUT_LOCK) == 0;
+        other = other || (!dots && strcmp(entry->d_name, OUTPUT_LOCK) != 0);
     }
     if (d)
         (void)closedir(d);
@@ -128,7 +126,7 @@ static bool old_lock(const char *path, int *fd, char why[OLD_WHY_BYTES])
     if (!d.holder && job_dir_meets(&d, path)) {
         (void)snprintf(why, OLD_WHY_BYTES,
                        "ranks are meeting in it and have not begun; if they are gone, remove "
-                       "its " RENDEZVOUS_FOLDER " first");
+                       "its " OUTPUT_RENDEZVOUS " first");
         return false;
     }
     *fd = rundir_file(path, "lock", lock, NULL) ? -1 : open(lock, O_RDWR | O_CLOEXEC);
@@ -265,7 +263,7 @@ static const char *state_text(const char *path)
 /* out = the date at which the last run ended: that of the summary, or of the lock. */
 static void date_text(char out[32], const char *path)
 {
-    static const char *const file[] = {"summary.json", "lock", "."};
+    static const char *const file[] = {OUTPUT_SUMMARY, OUTPUT_LOCK, "."};
     char name[PATH_MAX];
     struct stat s;
     struct tm t;

@@ -7,12 +7,13 @@
 #include <unistd.h>
 
 #include "common/base/printable.h"
+#include "common/process/output.h"
 #include "launch/base/rundir.h"
 
 bool page_url(const char *dir, char out[PAGE_URL_BYTES])
 {
     char path[PATH_MAX], line[512], role[16], at[300];
-    FILE *f = rundir_file(dir, "processes/http", path, NULL) ? NULL : fopen(path, "re");
+    FILE *f = rundir_file(dir, OUTPUT_HTTP, path, NULL) ? NULL : fopen(path, "re");
     unsigned index;
     bool found = false;
     while (f && fgets(line, sizeof line,

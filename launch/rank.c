@@ -13,6 +13,7 @@
 #include "common/cluster/cluster_given.h"
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "common/flags/flags.h"
 #include "job/job.h"
 #include "common/net/listen.h"
@@ -523,7 +524,7 @@ static enum err rank_run(struct rank *r, struct errmsg *e)
     char address[PROCESS_ADDRESS_BYTES], who[32];
     (void)snprintf(who, sizeof who, "rank %u", r->rank);
     log_init(who, LOG_INFO);
-    (void)snprintf(r->folder, sizeof r->folder, "%s/" RENDEZVOUS_FOLDER "/%s", r->output,
+    (void)snprintf(r->folder, sizeof r->folder, "%s/" OUTPUT_RENDEZVOUS "/%s", r->output,
                    r->attempt);
     enum err err = rundir_make(r->output, e);
     if (!err)

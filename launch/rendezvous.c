@@ -10,6 +10,7 @@
 #include "common/base/mem.h"
 #include "common/cluster/cluster_given.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "launch/base/rundir.h"
 
 #define PAGE_FILE "page"
@@ -184,7 +185,7 @@ struct attempts {
 
 static void attempts_open(struct attempts *a, const char *dir)
 {
-    a->d = rundir_file(dir, RENDEZVOUS_FOLDER, a->meeting, NULL) ? NULL : opendir(a->meeting);
+    a->d = rundir_file(dir, OUTPUT_RENDEZVOUS, a->meeting, NULL) ? NULL : opendir(a->meeting);
 }
 
 /* Go to the next attempt. False: there is no other, and *a is closed. */
@@ -241,7 +242,7 @@ void rendezvous_forget_others(const char *dir, const char *attempt, uint32_t old
     struct attempts a;
     char own[PATH_MAX];
     struct stat here;
-    bool dated = !rundir_file(dir, RENDEZVOUS_FOLDER "/", own, NULL);
+    bool dated = !rundir_file(dir, OUTPUT_RENDEZVOUS "/", own, NULL);
     size_t at = dated ? strlen(own) : 0;
     (void)snprintf(own + at, sizeof own - at, "%s", attempt);
     dated = dated && stat(own, &here) == 0;

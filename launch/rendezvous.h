@@ -19,8 +19,6 @@
 #include "common/base/err.h"
 #include "launch/local/process.h"
 
-#define RENDEZVOUS_FOLDER "rendezvous"
-
 enum { RENDEZVOUS_HOST_BYTES = 256, RENDEZVOUS_URL_BYTES = 320 };
 
 struct rendezvous_rank {

@@ -14,6 +14,7 @@
 
 #include "common/base/printable.h"
 #include "common/flags/flags.h"
+#include "common/process/output.h"
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
 #include "launch/job_dir.h"
@@ -28,7 +29,7 @@ enum { STATUS_RUNS = 0, STATUS_FAILED = 1, STATUS_DONE = 3, STATUS_TO_RESUME = 4
 static void status_print_launched(const char *dir)
 {
     char path[PATH_MAX], line[512], role[16], host[300];
-    FILE *f = rundir_file(dir, "processes/pids", path, NULL) ? NULL : fopen(path, "re");
+    FILE *f = rundir_file(dir, OUTPUT_PIDS, path, NULL) ? NULL : fopen(path, "re");
     unsigned index;
     long pid;
     while (f && fgets(line, sizeof line, f)) {
@@ -90,9 +91,8 @@ static double status_progress_age_s(const json_t *kept)
 static void status_print_progress(const char *dir)
 {
     char path[PATH_MAX], text[PROGRESS_TEXT_BYTES];
-    json_t *kept = rundir_file(dir, "processes/progress.json", path, NULL)
-                       ? NULL
-                       : json_load_file(path, 0, NULL);
+    json_t *kept =
+        rundir_file(dir, OUTPUT_PROGRESS, path, NULL) ? NULL : json_load_file(path, 0, NULL);
     char *line = json_dumps(json_object_get(kept, "progress"), 0);
     struct progress_event event = {0};
     if (line && !progress_parse(&event, line, strlen(line))) {
@@ -156,7 +156,7 @@ static unsigned long long status_newest_cut(const char *dir, time_t *when)
     char folder[PATH_MAX], path[PATH_MAX], name[NAME_MAX + 16];
     unsigned long long cut, newest = 0;
     struct stat s;
-    DIR *d = rundir_file(dir, "checkpoints", folder, NULL) ? NULL : opendir(folder);
+    DIR *d = rundir_file(dir, OUTPUT_CHECKPOINTS, folder, NULL) ? NULL : opendir(folder);
     for (struct dirent *entry; d && (entry = readdir(d));) {
         (void)snprintf(name, sizeof name, "%s/manifest.gw", entry->d_name);
         if (sscanf(entry->d_name, "cut-%llu", &cut) != 1 || cut < newest ||
@@ -185,7 +185,7 @@ static void status_print_cut(const char *dir)
 /* True: the summary belongs to an earlier run. The last run took the lock later, and wrote no summary. */
 static bool status_summary_is_old(const struct job_dir *d, const char *dir)
 {
-    return d->by != JOB_DIR_TRAIN && job_dir_is_before(dir, "summary.json", "lock");
+    return d->by != JOB_DIR_TRAIN && job_dir_is_before(dir, OUTPUT_SUMMARY, OUTPUT_LOCK);
 }
 
 static int status_no_summary(const struct job_dir *d, const char *dir, bool before)

@@ -8,6 +8,7 @@
 #include "common/base/json.h"
 #include "common/base/printable.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "launch/base/rundir.h"
 
 static const char *summary_status(int exit_code)
@@ -73,7 +74,7 @@ enum err summary_complete(const char *dir, const struct supervisor_result *resul
                           struct errmsg *e)
 {
     char path[PATH_MAX];
-    enum err err = rundir_file(dir, "summary.json", path, e);
+    enum err err = rundir_file(dir, OUTPUT_SUMMARY, path, e);
     if (err)
         return err;
     json_t *summary = json_load_file(path, 0, NULL);
@@ -93,8 +94,8 @@ enum err summary_complete(const char *dir, const struct supervisor_result *resul
 bool summary_restore(const char *dir)
 {
     char path[PATH_MAX], before[PATH_MAX];
-    if (rundir_file(dir, "summary.json", path, NULL) ||
-        rundir_file(dir, RUNDIR_SUMMARY_BEFORE, before, NULL) || access(path, F_OK) == 0)
+    if (rundir_file(dir, OUTPUT_SUMMARY, path, NULL) ||
+        rundir_file(dir, OUTPUT_SUMMARY_BEFORE, before, NULL) || access(path, F_OK) == 0)
         return false;
     json_t *summary = json_load_file(before, 0, NULL);
     const char *status = json_string_value(json_object_get(summary, "status"));
@@ -106,7 +107,7 @@ bool summary_restore(const char *dir)
 enum summary_end summary_end(const char *dir)
 {
     char path[PATH_MAX];
-    if (rundir_file(dir, "summary.json", path, NULL))
+    if (rundir_file(dir, OUTPUT_SUMMARY, path, NULL))
         return SUMMARY_FAILED;
     if (access(path, F_OK) != 0)
         return SUMMARY_NONE;
@@ -185,7 +186,7 @@ static void summary_print_cluster(FILE *out, const json_t *s)
 void summary_print(FILE *out, const char *dir)
 {
     char path[PATH_MAX];
-    json_t *s = rundir_file(dir, "summary.json", path, NULL) ? NULL : json_load_file(path, 0, NULL);
+    json_t *s = rundir_file(dir, OUTPUT_SUMMARY, path, NULL) ? NULL : json_load_file(path, 0, NULL);
     if (!s)
         return;
     const char *digest = json_string_value(json_object_get(s, "digest"));

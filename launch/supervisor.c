@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/process/dirguard.h"
+#include "common/process/output.h"
 #include "launch/remote/fleet.h"
 #include "launch/log_watch.h"
 #include "launch/monitor.h"
@@ -83,7 +84,7 @@ static void supervisor_write_pids(const struct supervisor *s)
             (void)fprintf(out, "%s %u %ld%s%s\n", role_str(p->role), p->index, (long)p->pid,
                           p->host ? " " : "", p->host ? p->host : "");
     enum err err =
-        fclose(out) == 0 ? rundir_put(s->plan->dir, "processes/pids", text, bytes, &e) : ERR_OK;
+        fclose(out) == 0 ? rundir_put(s->plan->dir, OUTPUT_PIDS, text, bytes, &e) : ERR_OK;
     if (err && err != ERR_STATE) /* on_guard reports that DIR is lost */
         say_warn("%s", e.text);
     free(text);

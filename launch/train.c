@@ -31,6 +31,7 @@
 #include "common/net/loop.h"
 #include "common/net/tls.h"
 #include "common/process/dirguard.h"
+#include "common/process/output.h"
 #include "common/peers/token.h"
 #include "launch/local/ahead.h"
 #include "launch/local/crew.h"
@@ -153,7 +154,7 @@ static void train_on_first_step(void *arg)
     if (t->front_fd < 0)
         return;
     char log[PATH_MAX];
-    int fd = rundir_file(t->dir.path, "processes/launcher.log", log, NULL)
+    int fd = rundir_file(t->dir.path, OUTPUT_LAUNCHER_LOG, log, NULL)
                  ? -1
                  : open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -185,7 +186,7 @@ static void train_write_http(const struct train *t)
     }
     if (!out || fclose(out) != 0)
         say_warn("processes/http: out of memory");
-    else if (rundir_put(t->dir.path, "processes/http", text, bytes, &e))
+    else if (rundir_put(t->dir.path, OUTPUT_HTTP, text, bytes, &e))
         say_warn("%s", e.text);
     free(text);
 }
@@ -207,7 +208,7 @@ static void train_serve_page(const struct train *t)
 /* Remove the files with the addresses and pids of the processes, which have ended. */
 static void train_remove_lists(const struct train *t)
 {
-    static const char *const list[] = {"processes/pids", "processes/http"};
+    static const char *const list[] = {OUTPUT_PIDS, OUTPUT_HTTP};
     char path[PATH_MAX];
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (!rundir_file(t->dir.path, list[i], path, NULL))

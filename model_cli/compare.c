@@ -16,6 +16,7 @@
 #include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "job/tree.h"
 #include "model_cli/command.h"
 
@@ -132,8 +133,8 @@ static enum err parse_job(const char *dir, const char *text, size_t bytes, json_
 /* The job of the latest run; of an earlier release only that of the model. */
 static enum err read_job(const char *dir, json_t **keys, struct errmsg *e)
 {
-    static const char *const places[] = {"checkpoints/job.yaml", "model/job.yaml", "job.yaml",
-                                         "../model/job.yaml"};
+    static const char *const places[] = {OUTPUT_CHECKPOINTS "/job.yaml", OUTPUT_MODEL "/job.yaml",
+                                         "job.yaml", "../model/job.yaml"};
     char *text = NULL;
     size_t bytes = 0;
     enum err err = ERR_OK;
@@ -171,7 +172,7 @@ static enum err read_history(const char *dir, json_t **history, struct errmsg *e
 {
     char *text, uuid[64] = "";
     size_t bytes, n;
-    enum err err = job_read_file(dir, "history.jsonl", &text, &bytes, e);
+    enum err err = job_read_file(dir, OUTPUT_HISTORY, &text, &bytes, e);
     if (err)
         return err;
     json_t *all = json_array();
@@ -207,13 +208,13 @@ static void facts_close(struct files_read *r)
 /* A directory such as DIR/model has its own manifest. */
 static enum err facts_read(struct files_read *r, const char *dir, struct errmsg *e)
 {
-    enum err err = job_read_json(dir, "summary.json", &r->summary, e);
+    enum err err = job_read_json(dir, OUTPUT_SUMMARY, &r->summary, e);
     if (!err)
         err = job_read_json(dir, "manifest.json", &r->model, e);
     if (!err && !r->model)
-        err = job_read_json(dir, "model/manifest.json", &r->model, e);
+        err = job_read_json(dir, OUTPUT_MODEL "/manifest.json", &r->model, e);
     if (!err)
-        err = job_read_json(dir, "best/manifest.json", &r->best, e);
+        err = job_read_json(dir, OUTPUT_BEST "/manifest.json", &r->best, e);
     if (!err)
         err = read_history(dir, &r->history, e);
     if (!err)

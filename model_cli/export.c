@@ -16,6 +16,7 @@
 #include "common/flags/flags.h"
 #include "common/formats/export.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "formats/graph/graph.h"
 #include "formats/keras/export.h"
 #include "formats/onnx/onnx.h"
@@ -236,7 +237,7 @@ static enum err choose_path(struct exporter *x, const char *dir, struct errmsg *
 {
     const char *given = flags_text("output");
     int n = *given ? snprintf(x->path, sizeof x->path, "%s", given)
-                   : snprintf(x->path, sizeof x->path, "%s/export/%s", dir,
+                   : snprintf(x->path, sizeof x->path, "%s/" OUTPUT_EXPORT "/%s", dir,
                               export_format_file(x->format));
     while (n > 1 && (size_t)n < sizeof x->path && x->path[n - 1] == '/')
         x->path[--n] = '\0';

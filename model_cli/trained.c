@@ -12,6 +12,7 @@
 
 #include "common/base/mem.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "data/spill.h"
 #include "export/export.h"
 #include "export/table_export.h"
@@ -60,7 +61,7 @@ static enum err trained_refuse(const char *path, const char *whole, struct errms
     struct place checkpoints;
     uint64_t *cuts = NULL;
     size_t n = 0;
-    place_folder(&checkpoints, whole, "checkpoints");
+    place_folder(&checkpoints, whole, OUTPUT_CHECKPOINTS);
     if (checkpoint_list(&checkpoints, &cuts, &n, NULL))
         n = 0;
     mem_free(cuts);
@@ -68,9 +69,10 @@ static enum err trained_refuse(const char *path, const char *whole, struct errms
         return err_set(e, ERR_INPUT,
                        "%s: the job has not written model/ yet, because it has not ended; use %s%s"
                        "%s/checkpoints, its newest checkpoint",
-                       path, trained_has(whole, "best/weights.safetensors") ? path : "",
-                       trained_has(whole, "best/weights.safetensors") ? "/best, or " : "", path);
-    if (trained_has(whole, "checkpoints") || trained_has(whole, "lock"))
+                       path, trained_has(whole, OUTPUT_BEST "/weights.safetensors") ? path : "",
+                       trained_has(whole, OUTPUT_BEST "/weights.safetensors") ? "/best, or " : "",
+                       path);
+    if (trained_has(whole, OUTPUT_CHECKPOINTS) || trained_has(whole, OUTPUT_LOCK))
         return err_set(e, ERR_INPUT, "%s: the job has written neither model/ nor a checkpoint yet",
                        path);
     return err_set(e, ERR_INPUT,
@@ -222,7 +224,7 @@ static enum err open_best_cut(struct trained *t, const char *best, uint64_t cut,
     const char *slash = strrchr(best, '/');
     char output[FILES_PATH_MAX];
     (void)snprintf(output, sizeof output, "%.*s", (int)(slash - best), best);
-    place_folder(&t->checkpoints, output, "checkpoints");
+    place_folder(&t->checkpoints, output, OUTPUT_CHECKPOINTS);
     enum err err = hold_cut(t, cut, e);
     if (!err)
         err = open_cut(t, o, e);
@@ -276,7 +278,7 @@ static enum err open_all(struct trained *t, const char *path, struct folder_opti
     uint64_t cut;
     if (!realpath(path, whole))
         return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
-    (void)snprintf(below, sizeof below, "%s/model", whole);
+    (void)snprintf(below, sizeof below, "%s/" OUTPUT_MODEL, whole);
     if (trained_has(whole, weights_name) || trained_has(below, weights_name))
         return open_folder(t, whole, o, e);
     enum err err;
@@ -284,7 +286,7 @@ static enum err open_all(struct trained *t, const char *path, struct folder_opti
         err = hold_cut(t, cut, e);
     } else {
         const char *slash = strrchr(whole, '/');
-        if (!slash || strcmp(slash, "/checkpoints") != 0)
+        if (!slash || strcmp(slash, "/" OUTPUT_CHECKPOINTS) != 0)
             return trained_refuse(path, whole, e);
         place_folder(&t->checkpoints, NULL, whole);
         err = hold_newest_cut(t, e);

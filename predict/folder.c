@@ -10,6 +10,7 @@
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "data/dataset.h"
 #include "data/meaning/encoding_given.h"
 #include "export/export.h"
@@ -30,7 +31,7 @@ static bool folder_has(const char *folder, const char *name)
 
 static enum err find_weights(struct folder *f, const char *path, struct errmsg *e)
 {
-    static const char *const below[] = {"", "/model"};
+    static const char *const below[] = {"", "/" OUTPUT_MODEL};
     for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
         int n = snprintf(f->path, sizeof f->path, "%s%s", path, below[i]);
         if (n > 0 && (size_t)n < sizeof f->path && folder_has(f->path, weights_name))

@@ -7,6 +7,7 @@
 #include "common/base/printable.h"
 #include "common/process/cores.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/math/optimizer.h"
@@ -202,7 +203,7 @@ static enum err write_csv(const struct lr_found *f, const char *path, struct err
 enum err lr_finder_report(const struct lr_found *f, const char *output, struct errmsg *e)
 {
     char path[4200];
-    (void)snprintf(path, sizeof path, "%s/learning-rates.csv", output);
+    (void)snprintf(path, sizeof path, "%s/" OUTPUT_RATES, output);
     enum err err = files_mkdirs(output, e);
     if (!err)
         err = write_csv(f, path, e);

@@ -12,6 +12,7 @@
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "worker/chief/ended.h"
 #include "worker/chief/journal_file.h"
 #include "worker/chief/resume.h"
@@ -367,7 +368,7 @@ static bool was_done(const struct process *p, uint64_t epochs)
 /* Remove the temporary files of a chief that was killed while it wrote. */
 static void clean_model(const struct process *p)
 {
-    static const char *const folders[] = {"model", "model/tables"};
+    static const char *const folders[] = {OUTPUT_MODEL, OUTPUT_MODEL "/tables"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         char path[sizeof p->output + 16];
         (void)snprintf(path, sizeof path, "%s/%s", p->output, folders[i]);

@@ -12,6 +12,7 @@
 #include "common/peers/token.h"
 #include "common/base/log.h"
 #include "common/process/cores.h"
+#include "common/process/output.h"
 #include "common/process/dirguard.h"
 #include "common/process/dirlock.h"
 #include "common/process/ulimits.h"
@@ -87,11 +88,11 @@ enum err process_load_job(struct process *p, struct errmsg *e)
         err = job_output(&p->job, p->flags.output, p->output, sizeof p->output, e);
     if (err)
         return err;
-    place_folder(&p->checkpoints, p->output, "checkpoints");
+    place_folder(&p->checkpoints, p->output, OUTPUT_CHECKPOINTS);
     if (p->flags.logs[0])
         (void)snprintf(p->logs, sizeof p->logs, "%s", p->flags.logs);
     else
-        (void)snprintf(p->logs, sizeof p->logs, "%s/logs", p->output);
+        (void)snprintf(p->logs, sizeof p->logs, "%s/" OUTPUT_LOGS, p->output);
     if (p->cluster.role == ROLE_EVALUATOR || (p->cluster.is_chief && p->cluster.has_evaluator))
         err = job_check_evaluator(&p->job, e);
     return err;

@@ -13,6 +13,7 @@
 #include "common/math/optimizer.h"
 #include "common/parameters/epochs.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "worker/control/progress.h"
 
 /* ---- values computed from the facts ---- */
@@ -384,7 +385,7 @@ static json_t *exports(const struct exports_end *x, bool *ok)
     for (uint32_t i = 0; x && i < x->n; i++) {
         char path[64];
         const char *error = x->of[i].error;
-        (void)snprintf(path, sizeof path, "export/%s", export_format_file(x->of[i].format));
+        (void)snprintf(path, sizeof path, OUTPUT_EXPORT "/%s", export_format_file(x->of[i].format));
         add(all,
             json_pack("{s:s, s:o, s:o}", "format", export_format_word(x->of[i].format), "path",
                       *error ? json_null() : json_string(path), "error",
@@ -412,7 +413,7 @@ static json_t *blas(const struct summarize *what, bool *ok)
 static json_t *restarts(const struct summarize *what)
 {
     char path[FILES_PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/processes/progress.json", what->output);
+    int n = snprintf(path, sizeof path, "%s/" OUTPUT_PROGRESS, what->output);
     bool there = what->launched && n > 0 && (size_t)n < sizeof path;
     json_t *told = there ? json_load_file(path, 0, NULL) : NULL;
     json_int_t found = json_integer_value(json_object_get(told, "restarts"));
@@ -475,7 +476,7 @@ enum err summary_write(const struct summarize *what, const struct chief_facts *f
 {
     char path[4200];
     bool ok = true;
-    (void)snprintf(path, sizeof path, "%s/summary.json", what->output);
+    (void)snprintf(path, sizeof path, "%s/" OUTPUT_SUMMARY, what->output);
     json_t *all = document(what, f, worker, workers, &ok);
     if (!ok) {
         json_decref(all);
@@ -543,7 +544,7 @@ enum err summary_write_failed(const struct job *job, const char *output, int exi
 {
     char path[4200];
     bool ok = true;
-    (void)snprintf(path, sizeof path, "%s/summary.json", output);
+    (void)snprintf(path, sizeof path, "%s/" OUTPUT_SUMMARY, output);
     if (is_done(path))
         return ERR_OK;
     json_t *all = json_object();

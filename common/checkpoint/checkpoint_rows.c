@@ -2,8 +2,10 @@
 #include "common/checkpoint/checkpoint_rows.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
+#include "common/math/kernels.h"
 #include "common/checkpoint/checkpoint_file.h"
 #include "proto/checkpoint.pb-c.h"
 
@@ -169,4 +171,39 @@ enum err checkpoint_read_wanted(const struct place *place, const struct manifest
     if (!m->tables)
         return err_set(e, ERR_STATE, "checkpoint %" PRIu64 " has no tables", m->cut);
     return read_rows_of_files(place, m, w->buckets, &w->sink, &t, e);
+}
+
+/* ---- values that are not finite ---- */
+
+/* Elements checked at a time: they fit the first-level cache. */
+enum { CHECKED_ELEMS = 4096 };
+
+static bool is_finite(const float *w, uint64_t n)
+{
+    /* the sum of squares of floats cannot overflow a double */
+    return isfinite(kernels()->sum_squares(w, (size_t)n));
+}
+
+void broken_find(struct broken *to, const struct checkpoint_shard *blocks)
+{
+    for (uint64_t at = 0; at < blocks->elems; at += CHECKED_ELEMS) {
+        uint64_t n = blocks->elems - at < CHECKED_ELEMS ? blocks->elems - at : CHECKED_ELEMS;
+        if (is_finite(blocks->w + at, n))
+            continue;
+        while (isfinite(blocks->w[at]))
+            at++;
+        *to = (struct broken){.kind = BROKEN_ELEM, .elem = blocks->first_elem + at};
+        return;
+    }
+}
+
+void broken_find_in_rows(struct broken *to, const struct row_group *g,
+                         const struct checkpoint_table *of)
+{
+    const float *w = g->values;
+    if (is_finite(w, (uint64_t)g->rows * (of->dim + of->slots)))
+        return; /* one check for all rows, including their slots */
+    for (uint32_t i = 0; i < g->rows && to->kind == BROKEN_NONE; i++, w += of->dim + of->slots)
+        if (!is_finite(w, of->dim))
+            *to = (struct broken){.kind = BROKEN_ROW, .table = g->table, .mixed = g->mixed[i]};
 }

@@ -98,4 +98,20 @@ enum err checkpoint_read_wanted(const struct place *place, const struct manifest
                                 const struct checkpoint_rows_wanted *w,
                                 struct errmsg *e) MUST_CHECK;
 
+/* ---- values in a cut that are not finite: the shard's writer looks for them while it writes, so that training does not wait ---- */
+
+/* The first one: an element of the flat block, or if the block is finite, a row. */
+struct broken {
+    enum { BROKEN_NONE, BROKEN_ELEM, BROKEN_ROW } kind;
+    uint64_t elem;
+    uint32_t table;
+    uint64_t mixed; /* the row's mixed key */
+};
+
+/* Check the weights of a block or of rows, but not optimizer state. Start with *to zeroed: finite weights leave it
+ * unchanged. Call broken_find first; broken_find_in_rows keeps an earlier finding. */
+void broken_find(struct broken *to, const struct checkpoint_shard *blocks);
+void broken_find_in_rows(struct broken *to, const struct row_group *g,
+                         const struct checkpoint_table *of);
+
 #endif

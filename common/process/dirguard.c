@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/process/dirlock.h"
+#include "common/process/output.h"
 
 /* Storage that hosts share may show a directory as missing for a moment. */
 enum { DIRGUARD_AGAIN_MS = 200 };
@@ -30,7 +31,7 @@ static struct dirguard guard = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 enum err dirguard_begin(const char *dir, int lock_fd, struct errmsg *e)
 {
     char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/lock", dir);
+    int n = snprintf(path, sizeof path, "%s/" OUTPUT_LOCK, dir);
     if (n < 0 || n >= PATH_MAX)
         return err_set(e, ERR_IO, "%.200s...: the path is too long", dir);
     int fd = lock_fd >= 0 ? fcntl(lock_fd, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);

@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 
 enum { DIRLOCK_TRY_MS = 50 };
 
@@ -70,7 +71,7 @@ static enum err dirlock_try(const char *dir, const char *path, int *fd, pid_t *h
 
 static enum err dirlock_path(char path[PATH_MAX], const char *dir, struct errmsg *e)
 {
-    int n = snprintf(path, PATH_MAX, "%s/lock", dir);
+    int n = snprintf(path, PATH_MAX, "%s/" OUTPUT_LOCK, dir);
     if (n < 0 || n >= PATH_MAX)
         return err_set(e, ERR_IO, "%.200s...: the path is too long", dir);
     return ERR_OK;

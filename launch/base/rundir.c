@@ -11,6 +11,7 @@
 #include "common/process/dirguard.h"
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "launch/base/say.h"
 
 enum { RUNDIR_ASIDE_MAX = 100000 };
@@ -55,7 +56,7 @@ static void rundir_mark_aside(const char *path, const char *aside)
     char text[PATH_MAX + 1];
     struct errmsg e;
     int n = snprintf(text, sizeof text, "%s\n", path);
-    if (rundir_put(aside, RUNDIR_ASIDE, text, (size_t)n, &e))
+    if (rundir_put(aside, OUTPUT_ASIDE, text, (size_t)n, &e))
         say_warn("%s", e.text);
 }
 
@@ -87,7 +88,7 @@ static bool rundir_has_files(const char *path)
     bool any = !d;
     for (struct dirent *entry; d && !any && (entry = readdir(d)) != NULL;)
         any = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-              strcmp(entry->d_name, "lock") != 0;
+              strcmp(entry->d_name, OUTPUT_LOCK) != 0;
     if (d)
         (void)closedir(d);
     return any;
@@ -121,21 +122,21 @@ static enum err rundir_put_launcher(const struct rundir *r, struct errmsg *e)
 {
     char text[32];
     int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    return rundir_put(r->path, RUNDIR_LAUNCHER, text, (size_t)n, e);
+    return rundir_put(r->path, OUTPUT_LAUNCHER, text, (size_t)n, e);
 }
 
 static enum err rundir_prepare(struct rundir *r, struct errmsg *e)
 {
     char file[PATH_MAX], before[PATH_MAX];
-    enum err err = rundir_file(r->path, "processes", file, e);
+    enum err err = rundir_file(r->path, OUTPUT_PROCESSES, file, e);
     if (!err)
         err = files_mkdirs(file, e);
     if (!err)
         err = rundir_put_launcher(r, e);
     if (!err)
-        err = rundir_file(r->path, "summary.json", file, e);
+        err = rundir_file(r->path, OUTPUT_SUMMARY, file, e);
     if (!err)
-        err = rundir_file(r->path, RUNDIR_SUMMARY_BEFORE, before, e);
+        err = rundir_file(r->path, OUTPUT_SUMMARY_BEFORE, before, e);
     if (err)
         return err;
     if (unlink(before) != 0 && errno != ENOENT)

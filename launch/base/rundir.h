@@ -8,17 +8,13 @@
 
 #include "common/base/err.h"
 
-#define RUNDIR_SUMMARY_BEFORE "processes/summary-before.json"
-#define RUNDIR_LAUNCHER "processes/launcher" /* the pid of the last launcher that locked DIR */
-#define RUNDIR_ASIDE "aside" /* in DIR.1, DIR.2, ...: names the directory that was moved here */
-
 struct rundir {
     char path[PATH_MAX];
     int lock_fd; /* -1: not locked */
 };
 
-/* Lock DIR (waiting like dirlock_take) and guard it (dirguard.h), make DIR/processes with RUNDIR_LAUNCHER, and rename the last run's summary.json
- * to RUNDIR_SUMMARY_BEFORE. With `fresh` the contents of DIR are first moved to DIR.1, DIR.2, ...
+/* Lock DIR (waiting like dirlock_take) and guard it (dirguard.h), make DIR/processes with OUTPUT_LAUNCHER, and rename the last run's summary.json
+ * to OUTPUT_SUMMARY_BEFORE. With `fresh` the contents of DIR are first moved to DIR.1, DIR.2, ...
  * Close with rundir_close, which unlocks DIR. Errors, on which DIR is not locked: ERR_TIMEOUT another process holds the
  * lock (the text has the pid); ERR_IO. */
 enum err rundir_open(struct rundir *r, const char *path, bool fresh, struct errmsg *e) MUST_CHECK;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "launch/local/log_line.h"
 
 enum { PROCESS_TAIL_BYTES = 64 * 1024 };
@@ -18,7 +19,8 @@ enum err process_init(struct process *p, enum role role, uint32_t index, const c
 {
     *p = (struct process){.role = role, .index = index};
     (void)snprintf(p->name, sizeof p->name, "%s %u", role_str(role), index);
-    int n = snprintf(p->log, sizeof p->log, "%s/processes/%s-%u.log", dir, role_str(role), index);
+    int n = snprintf(p->log, sizeof p->log, "%s/" OUTPUT_PROCESSES "/%s-%u.log", dir,
+                     role_str(role), index);
     if (n < 0 || (size_t)n >= sizeof p->log)
         return err_set(e, ERR_IO, "%.200s...: the path is too long", dir);
     return ERR_OK;

@@ -7,6 +7,7 @@
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
 #include "common/process/skew.h"
+#include "common/process/output.h"
 #include "common/cluster/address.h"
 #include "launch/remote/check.h"
 #include "launch/remote/fleet_state.h"
@@ -284,7 +285,7 @@ static json_t *ask_shared(struct remote *c)
     if (!remote_shares(c))
         return NULL;
     char path[PATH_MAX + 64];
-    (void)snprintf(path, sizeof path, "%s/processes/hosts", c->site.output);
+    (void)snprintf(path, sizeof path, "%s/" OUTPUT_HOSTS, c->site.output);
     return json_pack("{s:s, s:s, s:s}", "what", "shared", "path", path, "text",
                      c->fleet->config.shared_text);
 }
@@ -292,7 +293,7 @@ static json_t *ask_shared(struct remote *c)
 enum err fleet_check_shared(struct fleet *f, struct problems *p, struct errmsg *e)
 {
     f->problems = p;
-    enum err err = rundir_put(f->config.output, "processes/hosts", f->config.shared_text,
+    enum err err = rundir_put(f->config.output, OUTPUT_HOSTS, f->config.shared_text,
                               strlen(f->config.shared_text), e);
     if (err)
         return err;

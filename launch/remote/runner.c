@@ -19,6 +19,7 @@
 #include "common/process/cgroup.h"
 #include "common/process/cores.h"
 #include "common/process/dirlock.h"
+#include "common/process/output.h"
 #include "common/net/listen.h"
 #include "common/net/socket.h"
 #include "common/base/log.h"
@@ -427,7 +428,7 @@ static enum err runner_lock(struct runner *r, const char *key, struct errmsg *e)
 static void runner_unlock(const struct runner *r)
 {
     char file[PATH_MAX + 8];
-    (void)snprintf(file, sizeof file, "%s/lock", r->lock);
+    (void)snprintf(file, sizeof file, "%s/" OUTPUT_LOCK, r->lock);
     (void)unlink(file);
     (void)rmdir(r->lock);
 }

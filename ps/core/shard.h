@@ -18,7 +18,6 @@
 #include <stdint.h>
 
 #include "common/base/buffer.h"
-#include "common/checkpoint/broken.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/checkpoint/checkpoint_rows.h"
 #include "common/codec/codec_choice.h"

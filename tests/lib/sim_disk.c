@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/checkpoint/broken.h"
+#include "common/checkpoint/checkpoint_rows.h"
 #include "common/checkpoint/row_frame.h"
 #include "tests/lib/sim.h"
 

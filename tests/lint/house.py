@@ -6,6 +6,7 @@
     calls   the files of a folder that ONE_DIRECTION names do not call each other in a circle
     checked a function of a header that returns an enum err is MUST_CHECK
     modes   a mode's files do not use the names of other modes: modes.txt
+    names   a path in the output directory DIR is spelled in common/process/output.h alone
     twice   no run of more than 12 lines of code stands twice
     size    no folder has more than 40 files
     map     the table of directories in docs/explanation/design.md equals floors.txt
@@ -43,6 +44,8 @@ FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.*)", re.M)
 WORD = re.compile(r"[A-Za-z_]\w*")
+OUTPUT = "common/process/output.h"
+DEFINED_NAME = re.compile(r'#define OUTPUT_\w+ "([^"]+)"')
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
 CORE_FOLDERS_REFUSED = ("common/net", "common/peers")
@@ -264,6 +267,20 @@ def check_modes(tree):
     return errors
 
 
+# ---- names in DIR ----
+
+def check_names(tree):
+    """A path in DIR is spelled once. A word that means other things, too (model, lock), counts only as a part of a path."""
+    errors = []
+    for name in DEFINED_NAME.findall(tree.code.get(OUTPUT, "")):
+        alone = "" if name.isalpha() and name != "checkpoints" else "?"
+        spelled = re.compile(rf'"(?:%s/){alone}{re.escape(name)}(?:/[^" ]*)?"|"{re.escape(name)}/[^" ]*"')
+        errors += [f"{path}:{line_of(text, found.start())}: {found[0]} names a file in DIR: {OUTPUT} has a word for it"
+                   for path, text in tree.code.items() if path != OUTPUT for found in spelled.finditer(text)
+                   if text[:found.start()].rsplit("\n", 1)[-1].strip() != "#include"]
+    return errors
+
+
 # ---- what stands twice ----
 
 def code_lines(text):
@@ -364,7 +381,7 @@ def check(root):
     tree = Tree(root)
     floors, errors = floors_load(root)
     return (errors + check_edges(tree, floors) + check_core(tree) + check_calls(tree) + check_checked(tree)
-            + check_modes(tree) + check_twice(tree) + check_size(tree) + check_map(root, floors) + check_links(root))
+            + check_modes(tree) + check_names(tree) + check_twice(tree) + check_size(tree) + check_map(root, floors) + check_links(root))
 
 
 def main():

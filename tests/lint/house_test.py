@@ -137,6 +137,13 @@ class HouseTest(unittest.TestCase):
         self.write(house.MODES, "ps/gate_*.c | ssp\n")
         self.red("tests/lint/modes.txt:1: no file is ps/gate_*.c")
 
+    def test_a_name_in_dir_that_is_spelled_elsewhere(self):
+        self.write(house.OUTPUT, '#define OUTPUT_LOCK "lock"\n#define OUTPUT_EVAL "eval.json"\n')
+        self.write(house.FLOORS, FLOORS.replace("common/net |", "common/process | files |\ncommon/net |"))
+        self.write_map()
+        self.add("ps/core/gate.c", 'const char *a = "%s/lock", *b = "eval.json", *c = "lock", *d = "the lock/x", *e = OUTPUT_LOCK;\n')
+        self.red('ps/core/gate.c:4: "%s/lock" names a file in DIR', 'ps/core/gate.c:4: "eval.json" names a file in DIR')
+
     def test_lines_that_stand_twice(self):
         self.add("ps/core/gate.c", f"void g(void)\n{{\n{LONG}}}\n")
         self.add("common/base/err.c", f"void h(void)\n{{\n\n{LONG.replace('    ', '  ')} // why\n}}\n")

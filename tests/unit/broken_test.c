@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "common/checkpoint/broken.h"
+#include "common/checkpoint/checkpoint_rows.h"
 
 enum { ELEMS = 10000, FIRST = 70 };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "common/base/mem.h"
-#include "common/checkpoint/broken.h"
+#include "common/checkpoint/checkpoint_rows.h"
 #include "common/rows/key.h"
 
 enum { WHAT_BYTES = 192 };

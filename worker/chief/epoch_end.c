@@ -9,6 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/parameters/norm.h"
@@ -538,7 +539,7 @@ static enum err export_weights(const struct epoch_end_config *config, const floa
     (void)snprintf(notes[0].value, sizeof notes->value, "%s", config->job->name);
     (void)snprintf(notes[1].value, sizeof notes->value, "%" PRIu64, step);
     (void)snprintf(notes[2].value, sizeof notes->value, "%s", digest);
-    (void)snprintf(path, sizeof path, "%s/model/weights.safetensors", config->output);
+    (void)snprintf(path, sizeof path, "%s/" OUTPUT_MODEL "/weights.safetensors", config->output);
     return export_safetensors(path, l, w, notes, l->rows ? 2 : 3, e);
 }
 
@@ -546,7 +547,7 @@ enum err epoch_end_export(const struct epoch_end_config *config, const float *w,
                           char digest[65], struct errmsg *e)
 {
     char path[4096];
-    (void)snprintf(path, sizeof path, "%s/model", config->output);
+    (void)snprintf(path, sizeof path, "%s/" OUTPUT_MODEL, config->output);
     enum err err = files_mkdirs(path, e);
     if (!err)
         err = model_manifest_remove(path, e);
@@ -556,10 +557,10 @@ enum err epoch_end_export(const struct epoch_end_config *config, const float *w,
     err = export_weights(config, w, step, digest, e);
     if (err)
         return err;
-    (void)snprintf(path, sizeof path, "%s/model/job.yaml", config->output);
+    (void)snprintf(path, sizeof path, "%s/" OUTPUT_MODEL "/job.yaml", config->output);
     err = files_write(path, config->job->canonical, strlen(config->job->canonical), e);
     const struct table_schema *schema = config->data->table.schema;
-    (void)snprintf(path, sizeof path, "%s/model/encoding.json", config->output);
+    (void)snprintf(path, sizeof path, "%s/" OUTPUT_MODEL "/encoding.json", config->output);
     if (!err && schema)
         err = export_encoding(path, config->job, schema, e);
     if (err)

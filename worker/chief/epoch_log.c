@@ -12,6 +12,7 @@
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "worker/evaluator/best.h"
 
 enum { FILE_MAX_BYTES = 256 << 20 };
@@ -249,7 +250,7 @@ enum err epoch_log_parse(struct epoch_log *l, const struct job *job, const char 
 
 void epoch_log_path(char out[4200], const char *output)
 {
-    (void)snprintf(out, 4200, "%s/history.jsonl", output);
+    (void)snprintf(out, 4200, "%s/" OUTPUT_HISTORY, output);
 }
 
 enum err epoch_log_read(struct epoch_log *l, const struct job *job, const char *output,

@@ -9,6 +9,7 @@
 #include "common/process/files.h"
 #include "common/process/program.h"
 #include "common/process/signals.h"
+#include "common/process/output.h"
 #include "worker/control/progress.h"
 
 enum { PATH_BYTES = FILES_PATH_MAX + 64, FLAG_BYTES = PATH_BYTES + 16 };
@@ -33,7 +34,8 @@ static enum err run(const struct job *job, const char *output, enum export_forma
                     struct errmsg *e)
 {
     char program[PATH_MAX], path[PATH_BYTES], to[FLAG_BYTES], as[64], what[64];
-    (void)snprintf(path, sizeof path, "%s/export/%s", output, export_format_file(format));
+    (void)snprintf(path, sizeof path, "%s/" OUTPUT_EXPORT "/%s", output,
+                   export_format_file(format));
     (void)snprintf(to, sizeof to, "--output=%s", path);
     (void)snprintf(as, sizeof as, "--format=%s", export_format_word(format));
     (void)snprintf(what, sizeof what, "export: %s", export_format_word(format));
@@ -54,7 +56,7 @@ void exports_end_run(const struct job *job, const char *output, int progress_fd,
 {
     char folder[PATH_BYTES];
     *out = (struct exports_end){.n = 0};
-    (void)snprintf(folder, sizeof folder, "%s/export", output);
+    (void)snprintf(folder, sizeof folder, "%s/" OUTPUT_EXPORT, output);
     files_clean(folder, true); /* of an exporter that was killed with its chief */
     for (int i = 0; i < EXPORT_FORMATS; i++) {
         enum export_format format = (enum export_format)i;

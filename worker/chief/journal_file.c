@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "common/process/line_file.h"
+#include "common/process/output.h"
 
 /* ---- text ---- */
 
@@ -116,20 +117,19 @@ enum err journal_parse(struct journal *j, const char *text, size_t bytes, struct
 
 /* ---- the file ---- */
 
-static const char journal_file[] = "journal";
-
 enum err journal_read(struct journal *j, const struct place *checkpoints, struct journal_damage *d,
                       struct errmsg *e)
 {
     uint8_t *text = NULL;
     size_t bytes = 0;
     *d = (struct journal_damage){0};
-    enum err err = place_get(checkpoints, journal_file, JOURNAL_MAX_BYTES, &text, &bytes, e);
+    enum err err = place_get(checkpoints, OUTPUT_JOURNAL, JOURNAL_MAX_BYTES, &text, &bytes, e);
     if (err)
         return err == ERR_NOTFOUND ? ERR_OK : err;
     err = journal_parse(j, (const char *)text, bytes, d);
     mem_free(text);
-    return err ? err_set(e, err, "%s/%s: out of memory", checkpoints->where, journal_file) : ERR_OK;
+    return err ? err_set(e, err, "%s/%s: out of memory", checkpoints->where, OUTPUT_JOURNAL)
+               : ERR_OK;
 }
 
 enum err journal_append(const struct place *checkpoints, const struct journal_entry *entry,
@@ -138,7 +138,7 @@ enum err journal_append(const struct place *checkpoints, const struct journal_en
     char path[FILES_PATH_MAX];
     enum err err = files_mkdirs(checkpoints->where, e);
     if (!err)
-        err = place_path(checkpoints, journal_file, path, e);
+        err = place_path(checkpoints, OUTPUT_JOURNAL, path, e);
     if (!err)
         err = line_file_cut_torn(path, e);
     for (size_t i = 0; i < n && !err; i++) {
@@ -151,17 +151,16 @@ enum err journal_append(const struct place *checkpoints, const struct journal_en
 /* ---- the mark ---- */
 
 enum { MARK_MAX_BYTES = 4096 };
-static const char mark_name[] = ".begins";
 
 enum err journal_mark(const struct place *checkpoints, const char *job, struct errmsg *e)
 {
-    return place_put(checkpoints, mark_name, job, strlen(job), e);
+    return place_put(checkpoints, OUTPUT_BEGINS, job, strlen(job), e);
 }
 
 void journal_unmark(const struct place *checkpoints)
 {
     struct errmsg e;
-    (void)!place_remove(checkpoints, mark_name, &e);
+    (void)!place_remove(checkpoints, OUTPUT_BEGINS, &e);
 }
 
 bool journal_begins(const struct place *checkpoints, const char *job)
@@ -169,7 +168,7 @@ bool journal_begins(const struct place *checkpoints, const char *job)
     uint8_t *text = NULL;
     size_t bytes = 0;
     struct errmsg e;
-    enum err err = place_get(checkpoints, mark_name, MARK_MAX_BYTES, &text, &bytes, &e);
+    enum err err = place_get(checkpoints, OUTPUT_BEGINS, MARK_MAX_BYTES, &text, &bytes, &e);
     if (err)
         return err != ERR_NOTFOUND; /* it may be this job's */
     bool is = bytes == strlen(job) && memcmp(text, job, bytes) == 0;

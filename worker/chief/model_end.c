@@ -7,6 +7,7 @@
 
 #include "common/place/place.h"
 #include "export/export.h"
+#include "common/process/output.h"
 
 /* ---- tables ---- */
 
@@ -17,7 +18,7 @@ enum err model_end_tables(const struct cut_tables *t, const struct manifest *fin
     struct manifest m;
     char of_best[65];
     bool restores = t->job->early_stopping.restore_best_weights;
-    to.folder = "model";
+    to.folder = OUTPUT_MODEL;
     if (!best->has || best->gone)
         return cut_tables_export(&to, final, digest, e);
     enum err err = checkpoint_load((struct cut){t->checkpoints, best->cut}, &m, e);
@@ -30,7 +31,7 @@ enum err model_end_tables(const struct cut_tables *t, const struct manifest *fin
                        best->cut, t->checkpoints->where);
     }
     err = cut_tables_export(&to, restores ? &m : final, digest, e);
-    to.folder = "best";
+    to.folder = OUTPUT_BEST;
     if (!err)
         err = cut_tables_export(&to, &m, of_best, e);
     manifest_close(&m);
@@ -113,9 +114,9 @@ enum err model_end_write(const struct model_end *end, struct errmsg *e)
     const struct epoch_log *log = end->config->log;
     uint64_t last = log->n ? log->line[log->n - 1].epoch : 0;
     bool restores = epoch_end_restores_best(end->config);
-    enum err err = restores ? write_one(end, "model", best->epoch, &best->eval, e)
-                            : write_one(end, "model", last, last_eval(end), e);
+    enum err err = restores ? write_one(end, OUTPUT_MODEL, best->epoch, &best->eval, e)
+                            : write_one(end, OUTPUT_MODEL, last, last_eval(end), e);
     if (!err && best->has && !best->gone)
-        err = write_one(end, "best", best->epoch, &best->eval, e);
+        err = write_one(end, OUTPUT_BEST, best->epoch, &best->eval, e);
     return err;
 }

@@ -16,6 +16,7 @@
 #include "common/base/sha256.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "common/base/log.h"
 #include "common/place/place.h"
 #include "export/export.h"
@@ -287,7 +288,7 @@ enum err best_init(struct best *b, const struct job *job, const struct layout *l
         return ERR_OK;
     if (data)
         contents_hex(data, b->data);
-    (void)snprintf(b->folder, sizeof b->folder, "%s/best", output);
+    (void)snprintf(b->folder, sizeof b->folder, "%s/" OUTPUT_BEST, output);
     (void)snprintf(b->path, sizeof b->path, "%s/weights.safetensors", b->folder);
     enum err err = files_mkdirs(b->folder, e);
     if (err)

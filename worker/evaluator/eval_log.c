@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
 
@@ -199,7 +200,7 @@ enum err eval_log_write(const struct eval_log *l, const struct job *job, const c
                         struct errmsg *e)
 {
     char path[FILES_PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/eval.json", output);
+    (void)snprintf(path, sizeof path, "%s/" OUTPUT_EVAL, output);
     return files_write_json(path, log_json(l, job), JSON_INDENT(1), e);
 }
 
@@ -261,7 +262,7 @@ enum err eval_log_read(struct eval_log *l, const struct job *job, const char *ou
     size_t bytes;
     json_error_t why;
     *l = (struct eval_log){.n = 0};
-    (void)snprintf(path, sizeof path, "%s/eval.json", output);
+    (void)snprintf(path, sizeof path, "%s/" OUTPUT_EVAL, output);
     enum err err = files_read(path, FILE_MAX_BYTES, &data, &bytes, e);
     if (err == ERR_NOTFOUND)
         return ERR_OK;

@@ -26,6 +26,7 @@
 #include "common/process/dirguard.h"
 #include "common/process/files.h"
 #include "common/process/process_state.h"
+#include "common/process/output.h"
 #include "common/serve/vitals.h"
 #include "common/place/place.h"
 #include "evaluate/evaluate.h"
@@ -217,13 +218,13 @@ static bool chief_end_is_older(const struct timespec *a, const struct timespec *
 static bool chief_has_ended(const struct chief_end *c, const char *output)
 {
     struct stat now, lock;
-    if (!chief_end_stat(output, "summary.json", &now))
+    if (!chief_end_stat(output, OUTPUT_SUMMARY, &now))
         return false;
     bool same = now.st_ino == c->before.st_ino && now.st_dev == c->before.st_dev &&
                 now.st_size == c->before.st_size &&
                 now.st_mtim.tv_sec == c->before.st_mtim.tv_sec &&
                 now.st_mtim.tv_nsec == c->before.st_mtim.tv_nsec;
-    return !same && !(chief_end_stat(output, "lock", &lock) &&
+    return !same && !(chief_end_stat(output, OUTPUT_LOCK, &lock) &&
                       chief_end_is_older(&now.st_mtim, &lock.st_mtim));
 }
 
@@ -233,7 +234,7 @@ static json_t *read_summary(const char *output)
     uint8_t *data;
     size_t bytes;
     struct errmsg e;
-    (void)snprintf(path, sizeof path, "%s/summary.json", output);
+    (void)snprintf(path, sizeof path, "%s/" OUTPUT_SUMMARY, output);
     if (files_read_regular(path, SUMMARY_MAX_BYTES, &data, &bytes, &e))
         return NULL;
     json_t *all = json_loadb((const char *)data, bytes, 0, NULL);
@@ -243,7 +244,7 @@ static json_t *read_summary(const char *output)
 
 void chief_end_begin(struct chief_end *c, const char *output)
 {
-    if (!chief_end_stat(output, "summary.json", &c->before))
+    if (!chief_end_stat(output, OUTPUT_SUMMARY, &c->before))
         *c = (struct chief_end){.before.st_ino = 0};
 }
 

@@ -10,6 +10,7 @@
 #include "common/base/sha256.h"
 #include "job/job.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"
 #include "data/text/csv_hint.h"
@@ -41,7 +42,7 @@ static enum err take_from_model(struct taught *t, const struct job *job, const c
                                 const struct manifest *m, struct errmsg *e)
 {
     uint8_t *text;
-    (void)snprintf(t->from, sizeof t->from, "%s/model/encoding.json", output);
+    (void)snprintf(t->from, sizeof t->from, "%s/" OUTPUT_MODEL "/encoding.json", output);
     enum err err = files_read(t->from, MODEL_ENCODING_MAX, &text, &t->given.bytes, e);
     if (err == ERR_NOTFOUND)
         return err_set(e, ERR_INPUT,

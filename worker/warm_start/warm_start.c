@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/process/files.h"
+#include "common/process/output.h"
 #include "worker/warm_start/block_map.h"
 #include "worker/warm_start/first_cut.h"
 #include "worker/warm_start/warm_rows.h"
@@ -57,8 +58,8 @@ enum err warm_start_forget_best(const char *best, struct errmsg *e)
 enum err warm_start_forget(const char *output, struct errmsg *e)
 {
     char best[4300];
-    enum err err = remove_file(output, "checkpoints/journal", e);
-    (void)snprintf(best, sizeof best, "%s/best", output);
+    enum err err = remove_file(output, OUTPUT_CHECKPOINTS "/" OUTPUT_JOURNAL, e);
+    (void)snprintf(best, sizeof best, "%s/" OUTPUT_BEST, output);
     return err ? err : warm_start_forget_best(best, e);
 }
 

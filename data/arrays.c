@@ -409,8 +409,10 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
         rows.whole = ids ? "an id" : NULL;
         if (!err)
             err = array_read(set->format, &set->images[i], rows, &d->contents, e);
-        if (!err)
+        if (!err) {
+            contents_rows(&d->contents, set->images[i].dim[0]);
             err = check_ids(&set->images[i], d, rows, r->job, e);
+        }
         row += set->images[i].dim[0];
     }
     return err;

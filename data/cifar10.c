@@ -89,6 +89,7 @@ static enum err read_records(struct stream *s, struct dataset *d, const struct r
         contents_add(&d->contents, piece, got);
         contents_count(&d->contents, got);
     }
+    contents_rows(&d->contents, d->rows - first);
     if (got % RECORD_BYTES)
         return err_set(
             e, ERR_INPUT,

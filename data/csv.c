@@ -531,6 +531,7 @@ static void join_contents(struct csv *c, const struct work *w)
     c->in_contents = w->file;
     contents_add(c->contents, w->digest, sizeof w->digest);
     contents_count(c->contents, w->text_bytes);
+    contents_rows(c->contents, w->piece.rows);
 }
 
 /* A block in which rows seem to be wrong may begin in quotes. */

@@ -13,6 +13,7 @@
 #include "common/base/printable.h"
 #include "data/leaf_buffer.h"
 #include "data/readers.h"
+#include "data/same_files.h"
 
 enum { COUNTED_BLOCK = 256 /* rows */ };
 
@@ -164,20 +165,28 @@ static void see_labels(struct dataset *d)
         dataset_see(&d->seen, dataset_label(d, i), 1);
 }
 
+/* Only a complete reading tells these: a look reads hardly any labels, and the beginnings of files. */
+static enum err see_all(struct dataset *d, const struct reading *r, struct errmsg *e)
+{
+    if (d->labels)
+        d->label_max = largest(d->labels, d->rows);
+    if (d->labels || d->y_float)
+        see_labels(d);
+    return same_files_warn_contents(r, &d->contents, e);
+}
+
 static enum err load(struct dataset *out, const struct reading *r, struct errmsg *e)
 {
     struct dataset d = {.scale = r->job->data.scale};
     enum err err = read_and_digest(&d, r, e);
+    if (!err && !r->look)
+        err = see_all(&d, r, e);
     if (err) {
         dataset_close(&d);
         bool output = r->sink && err == ERR_IO; /* or input, whose file the error names */
         bool named = r->eval && r->job->data.eval_named;
         return output || named ? err : err_wrap(e, err, "%s: ", r->key);
     }
-    if (d.labels && !r->look) /* a look reads hardly any labels */
-        d.label_max = largest(d.labels, d.rows);
-    if ((d.labels || d.y_float) && !r->look)
-        see_labels(&d);
     say_seen(&d, r);
     if (!r->eval)
         d.augment = r->job->data.augment;
@@ -234,6 +243,7 @@ enum err dataset_load_eval(struct dataset *d, const struct job *job, const struc
     struct reading r = reading_of(job, 1, classes);
     r.schema = train->table.schema;
     r.spill = train->table.spill;
+    r.train = &train->contents;
     return load(d, &r, e);
 }
 

@@ -24,6 +24,7 @@ struct reading {
     struct errmsg *unread; /* csv: as dataset_streamed.unread; NULL: not wanted */
     bool sampled;          /* the look can skip files: csv reads DATASET_SAMPLE_FILES of them */
     struct spill *spill;   /* of the training part, as schema */
+    const struct contents *train; /* eval: the contents of the training part; NULL: not known */
 };
 
 /* Add a row; a label that is NaN is a bad row's. True if more rows add nothing. */

@@ -150,13 +150,134 @@ static enum err warn_of_both_parts(const struct reading *r, struct errmsg *e)
     return err == ERR_NOMEM ? err : ERR_OK;
 }
 
+static bool is_silent(const struct reading *r)
+{
+    return r->unlabeled || r->sampled || r->job->data.format == DATA_SYNTHETIC;
+}
+
 enum err same_files_warn(const struct reading *r, const char *const *path, const char *const *with,
                          size_t count, struct errmsg *e)
 {
-    if (r->unlabeled || r->sampled || r->job->data.format == DATA_SYNTHETIC)
+    if (is_silent(r))
         return ERR_OK;
     enum err err = warn_twice(r, path, with, count, e);
     if (!err && r->eval && r->job->data.train && !r->job->data.eval_named)
         err = warn_of_both_parts(r, e);
     return err;
+}
+
+/* ---- copies ---- */
+
+/* The contents of a file with rows. */
+struct copy {
+    const struct contents_file *rows;
+    const struct contents_file *labels; /* read just before it; NULL: they are in the rows */
+};
+
+static int compare_contents(const struct contents_file *a, const struct contents_file *b)
+{
+    if (a->digest != b->digest)
+        return a->digest < b->digest ? -1 : 1;
+    return (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    return compare_contents(((const struct copy *)a)->rows, ((const struct copy *)b)->rows);
+}
+
+/* In the order of the files where they are the same. */
+static int compare_copies(const void *a, const void *b)
+{
+    const struct copy *x = a, *y = b;
+    int order = compare_rows(x, y);
+    if (!order && x->labels && y->labels)
+        order = compare_contents(x->labels, y->labels);
+    return order ? order : (x->rows > y->rows) - (x->rows < y->rows);
+}
+
+/* Sorted: their number in *n. NULL: no memory. */
+static struct copy *list_contents(const struct reading *r, const struct contents *c, size_t *n)
+{
+    const bool arrays = r->job->data.format == DATA_IDX || r->job->data.format == DATA_NPY;
+    struct copy *copies = mem_zalloc(c->files + 1, sizeof *copies);
+    *n = 0;
+    for (size_t i = 0; copies && i < c->files; i++)
+        if (c->file[i].rows)
+            copies[(*n)++] = (struct copy){&c->file[i], arrays && i ? &c->file[i - 1] : NULL};
+    if (*n)
+        qsort(copies, *n, sizeof *copies, compare_copies);
+    return copies;
+}
+
+static bool is_copy(const struct copy *a, const struct copy *b)
+{
+    return compare_rows(a, b) == 0 &&
+           (!a->labels || !b->labels || compare_contents(a->labels, b->labels) == 0) &&
+           !is_same(a->rows->name, b->rows->name);
+}
+
+static void warn_copied(const struct reading *r, const struct copy *copies, size_t n)
+{
+    const struct copy *first = NULL;
+    size_t found = 0;
+    char rest[48];
+    for (size_t i = 1; i < n; i++) {
+        if (!is_copy(&copies[i - 1], &copies[i]))
+            continue;
+        found++;
+        if (!first || copies[i - 1].rows < first->rows)
+            first = &copies[i - 1];
+    }
+    if (first)
+        dataset_warn(r,
+                     "%s: %s and %s have the same contents%s, so their rows count twice; name one "
+                     "of them",
+                     r->key, first[0].rows->name, first[1].rows->name, more(rest, found));
+}
+
+/* Rows that are learned with other labels are learned, too. */
+static void warn_copies_learned(const struct reading *r, const struct contents *own,
+                                const struct copy *learned, size_t n)
+{
+    const struct contents_file *first = NULL, *first_of = NULL;
+    size_t found = 0;
+    char rest[48];
+    for (size_t i = 0; i < own->files; i++) {
+        const struct copy one = {&own->file[i], NULL};
+        const struct copy *of =
+            one.rows->rows ? bsearch(&one, learned, n, sizeof one, compare_rows) : NULL;
+        if (!of || is_same(one.rows->name, of->rows->name))
+            continue;
+        found++;
+        first_of = first ? first_of : of->rows;
+        first = first ? first : one.rows;
+    }
+    if (first)
+        dataset_warn(
+            r,
+            "%s: %s has the contents of %s of data.train%s: the model is evaluated on rows "
+            "from which it learns",
+            r->key, first->name, first_of->name, more(rest, found));
+}
+
+enum err same_files_warn_contents(const struct reading *r, const struct contents *own,
+                                  struct errmsg *e)
+{
+    size_t n;
+    if (is_silent(r))
+        return ERR_OK;
+    struct copy *copies = list_contents(r, own, &n);
+    if (!copies)
+        return err_memory(e);
+    warn_copied(r, copies, n);
+    mem_free(copies);
+    if (!r->train || r->job->data.eval_named)
+        return ERR_OK;
+    copies = list_contents(r, r->train, &n);
+    if (!copies)
+        return err_memory(e);
+    warn_copies_learned(r, own, copies, n);
+    mem_free(copies);
+    return ERR_OK;
 }

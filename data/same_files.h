@@ -1,4 +1,4 @@
-/* Warns of files that a job names twice in one part of its data, and of those that are in both parts. */
+/* Warns of files that a job names twice in one part of its data, and of those that are in both parts; also of copies. */
 #ifndef GRADWIRE_DATA_SAME_FILES_H
 #define GRADWIRE_DATA_SAME_FILES_H
 
@@ -12,5 +12,9 @@
  * that are in data.train. Errors: ERR_NOMEM. */
 enum err same_files_warn(const struct reading *r, const char *const *path, const char *const *with,
                          size_t count, struct errmsg *e) MUST_CHECK;
+/* The same for files with equal contents, decompressed. own: the complete files. Says nothing of files without rows, and of those
+ * of which same_files_warn has told. Errors: ERR_NOMEM. */
+enum err same_files_warn_contents(const struct reading *r, const struct contents *own,
+                                  struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -76,6 +76,12 @@ void contents_count(struct contents *c, uint64_t bytes)
         c->file[c->files - 1].bytes += bytes;
 }
 
+void contents_rows(struct contents *c, uint64_t rows)
+{
+    if (c->files)
+        c->file[c->files - 1].rows += rows;
+}
+
 /* ---- as it travels ---- */
 
 static size_t group_of(uint64_t files)

@@ -16,6 +16,7 @@ enum { CONTENTS_ENTRIES_MAX = 2048 };
 struct contents_file {
     char *name;
     uint64_t bytes, digest; /* bytes: decompressed; digest: XXH3 */
+    uint64_t rows;          /* 0: none, or a file of labels */
 };
 
 /* The digests as they travel. `digest` and `bytes` (entries): of `group` files each, the last one of the rest. */
@@ -45,6 +46,8 @@ void contents_file(struct contents *c, const char *name);
 void contents_add(struct contents *c, const void *data, size_t bytes);
 /* Add to the size of the file. */
 void contents_count(struct contents *c, uint64_t bytes);
+/* Add to the rows of the file. */
+void contents_rows(struct contents *c, uint64_t rows);
 /* Errors: ERR_NOMEM. */
 enum err contents_finish(struct contents *c, struct errmsg *e) MUST_CHECK;
 void contents_close(struct contents *c); /* zeros are allowed */

@@ -294,6 +294,8 @@ static void other_rows_are_told_in_every_format(void **state)
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         const struct format *of = &formats[i];
         struct contents ours = written(of, rows, ROWS, PACK_PLAIN);
+        assert_int_equal(ours.file[ours.files - 1].rows, ROWS);
+        assert_true(ours.files == 1 || !ours.file[0].rows); /* labels */
         for (enum packing p = PACK_PLAIN; p < PACK_COUNT; p++) {
             struct contents copy = written(of, rows, ROWS, p),
                             in_order = written(of, order, ROWS, p),

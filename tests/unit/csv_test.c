@@ -2481,7 +2481,7 @@ static void files_that_are_named_twice_are_warned_of(void **state)
     char from[300], to[300];
     setup(&f, NUMBER_LABEL, NULL, 0);
     put(&f, "a.csv", "1,2\n2,3\n", 8);
-    put(&f, "b.csv", "1,2\n2,3\n", 8);
+    put(&f, "b.csv", "1,2\n2,4\n", 8);
     put(&f, "e.eval", "1,2\n", 4);
     (void)snprintf(from, sizeof from, "%s/a.csv", f.files.dir);
     (void)snprintf(to, sizeof to, "%s/hard", f.files.dir);
@@ -2494,6 +2494,58 @@ static void files_that_are_named_twice_are_warned_of(void **state)
         assert_string_equal(files_warning(&f), of[i].said);
     }
     f.job.data.eval_named = true; /* of evaluate's arguments: the training data may be meant */
+    assert_string_equal(files_warning(&f), "nothing");
+    teardown(&f);
+}
+
+static void files_with_equal_rows_are_warned_of(void **state)
+{
+    static const struct {
+        const char *train, *eval, *said;
+    } of[] = {
+        {"@/a.csv\n@/b.csv", "@/e.eval", "nothing"},
+        {"@/a.csv\n@/a.csv.gz", "@/e.eval",
+         "data.train: /a.csv and /a.csv.gz have the same contents, so their rows count twice; name "
+         "one of them"},
+        {"@/b.csv\n@/copy\n@/a.csv.gz\n@/a.csv", "@/e.eval",
+         "data.train: /copy and /a.csv.gz have the same contents (and 1 more file), so their rows "
+         "count twice; name one of them"},
+        {"@/b.csv", "@/e.eval\n@/a.csv\n@/copy",
+         "data.eval: /a.csv and /copy have the same contents, so their rows count twice; name one "
+         "of them"},
+        {"@/b.csv\n@/a.csv.gz", "@/e.eval\n@/a.csv",
+         "data.eval: /a.csv has the contents of /a.csv.gz of data.train: the model is evaluated on "
+         "rows from which it learns"},
+        /* without rows, as Spark writes some parts */
+        {"@/a.csv\n@/head\n@/head2", "@/e.eval\n@/head3", "nothing"},
+        {"@/a.csv\n@/empty\n@/empty2", "@/e.eval\n@/empty3", "nothing"},
+    };
+    static const char text[] = "x,y\n1,2\n2,3\n";
+    static const char *const heads[] = {"head", "head2", "head3"}, *const empty[] = {
+                                                                       "empty", "empty2", "empty3"};
+    (void)state;
+    struct fixture f;
+    setup(&f, NUMBER_LABEL ", header: skip", NULL, 0);
+    struct bytes packed =
+        bytes_pack((struct bytes){(uint8_t *)(uintptr_t)text, sizeof text - 1}, PACK_GZIP);
+    put(&f, "a.csv", text, sizeof text - 1);
+    put(&f, "copy", text, sizeof text - 1);
+    idx_files_write(&f.files, "a.csv.gz", packed);
+    bytes_free(&packed);
+    put(&f, "b.csv", "x,y\n1,2\n2,4\n", 12);
+    put(&f, "e.eval", "x,y\n1,2\n", 8);
+    for (size_t i = 0; i < 3; i++) {
+        put(&f, heads[i], "x,y\n", 4);
+        put(&f, empty[i], "", 0);
+    }
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        name_files(&f, &f.job.data.train, of[i].train);
+        name_files(&f, &f.job.data.eval, of[i].eval);
+        assert_string_equal(files_warning(&f), of[i].said);
+    }
+    f.job.data.eval_named = true; /* of evaluate's arguments: the training data may be meant */
+    name_files(&f, &f.job.data.train, "@/a.csv.gz");
+    name_files(&f, &f.job.data.eval, "@/a.csv");
     assert_string_equal(files_warning(&f), "nothing");
     teardown(&f);
 }
@@ -2717,6 +2769,7 @@ int main(void)
         cmocka_unit_test(a_look_weighs_files_that_it_does_not_open_by_their_size),
         cmocka_unit_test(a_look_tells_the_memory_of_rows_that_are_loaded),
         cmocka_unit_test(files_that_are_named_twice_are_warned_of),
+        cmocka_unit_test(files_with_equal_rows_are_warned_of),
         cmocka_unit_test(a_look_before_a_start_opens_some_of_many_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

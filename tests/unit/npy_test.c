@@ -104,30 +104,42 @@ static enum err load_xy(struct fixture *f, struct dataset *d)
     return load(f, d, both(f, "x.npy", "y.npy"));
 }
 
-/* Rows can share a file of labels. */
+/* Rows can share a file of labels, and files of labels can be equal. */
 static void rows_that_are_named_twice_with_their_labels_are_warned_of(void **state)
 {
     struct fixture *f = *state;
     static const char rows[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }";
-    static const uint8_t x[4] = {1, 2, 3, 4}, y[2] = {0, 1};
-    static const char *const second[] = {"z.npy", "x.npy"};
+    static const uint8_t x[4] = {1, 2, 3, 4}, z[4] = {1, 2, 3, 5}, y[2] = {0, 1}, y3[2] = {1, 0};
+    static const struct {
+        const char *rows, *labels, *said;
+    } second[] = {
+        {"z.npy", "y.npy", "nothing"},
+        {"z.npy", "y2.npy", "nothing"},
+        {"x2.npy", "y3.npy", "nothing"},
+        {"x.npy", "y.npy", "x.npy is named twice, so its rows count twice"},
+        {"x2.npy", "y.npy", "x2.npy have the same contents, so their rows count twice"},
+        {"x2.npy", "y2.npy", "x2.npy have the same contents, so their rows count twice"},
+    };
     put(f, "x.npy", rows, x, sizeof x);
-    put(f, "z.npy", rows, x, sizeof x);
+    put(f, "x2.npy", rows, x, sizeof x);
+    put(f, "z.npy", rows, z, sizeof z);
     put(f, "y.npy", LABELS, y, 2);
-    for (size_t i = 0; i < 2; i++) {
+    put(f, "y2.npy", LABELS, y, 2);
+    put(f, "y3.npy", LABELS, y3, 2);
+    for (size_t i = 0; i < sizeof second / sizeof *second; i++) {
         struct dataset d;
         char patterns[1200], words[400];
         int n = snprintf(patterns, sizeof patterns, "%s\n", both(f, "x.npy", "y.npy"));
         (void)snprintf(patterns + n, sizeof patterns - (size_t)n, "%s",
-                       both(f, second[i], "y.npy"));
+                       both(f, second[i].rows, second[i].labels));
         log_init("test", LOG_WARN);
         log_warn("nothing");
         assert_int_equal(load(f, &d, patterns), ERR_OK);
         dataset_close(&d);
         log_last_words(false, words, sizeof words);
         log_init("test", LOG_ERROR);
-        assert_non_null(
-            strstr(words, i ? "x.npy is named twice, so its rows count twice" : "nothing"));
+        if (!strstr(words, second[i].said))
+            fail_msg("%zu: %s", i, words);
     }
 }
 

@@ -724,24 +724,82 @@ static bool find_column(const char *text, const struct line *name, struct line *
     return false;
 }
 
+/* Goes on in *at to a key column that is in the text `is`, too. */
+static bool next_of_both(const char **at, const char *is, struct line *old, struct line *new)
+{
+    while (line_next(at, old))
+        if (names_key_column(old) && find_column(is, old, new))
+            return true;
+    return false;
+}
+
 static enum err compare_keys(const char *was, const char *is, struct errmsg *e)
 {
+    enum { MISSING = 4 }; /* from here on, of missing values */
     static const char *const options[] = {"hash", "space",   "buckets",
                                           "of",   "missing", "missing.key.key"};
     struct line old, new, a, b;
-    for (const char *at = was; line_next(&at, &old);) {
-        if (!names_key_column(&old) || !find_column(is, &old, &new))
-            continue;
+    for (const char *at = was; next_of_both(&at, is, &old, &new);) {
         for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
             find_option(was, &old, options[i], &a);
             find_option(is, &new, options[i], &b);
             if (!same_value(&a, &b))
-                return err_set(e, ERR_INPUT,
-                               "the keys of column %.*s: %s was %.*s, is %.*s, so no row would be "
-                               "found; restore the earlier value",
-                               value_shown(&old), old.value, options[i], value_shown(&a), a.value,
-                               value_shown(&b), b.value);
+                return err_set(
+                    e, ERR_INPUT,
+                    "the keys of column %.*s: %s was %.*s, is %.*s, so no row%s would be "
+                    "found; restore the earlier value",
+                    value_shown(&old), old.value, options[i], value_shown(&a), a.value,
+                    value_shown(&b), b.value, i < MISSING ? "" : " of a missing value");
         }
+    }
+    return ERR_OK;
+}
+
+/* ---- how fields become the words of keys ---- */
+
+static enum err compare_separators(const char *was, const char *is, const struct line *old,
+                                   const struct line *new, struct errmsg *e)
+{
+    static const char *const options[] = {"separator", "weights"};
+    struct line a, b;
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        find_option(was, old, options[i], &a);
+        find_option(is, new, options[i], &b);
+        if (a.value_bytes && b.value_bytes && !same_value(&a, &b))
+            return err_set(e, ERR_INPUT, "%s of column %.*s was \"%.*s\", is \"%.*s\"", options[i],
+                           value_shown(old), old->value, value_shown(&a), a.value, value_shown(&b),
+                           b.value);
+    }
+    return ERR_OK;
+}
+
+/* A text without the key has its default. */
+static struct line value_of(const char *text, const char *key)
+{
+    const char *fallback = job_key_find(key)->fallback;
+    const struct line wanted = {.key = key, .key_bytes = (int)strlen(key)};
+    struct line found;
+    if (!line_find(text, &wanted, &found))
+        found = (struct line){.value = fallback, .value_bytes = (int)strlen(fallback)};
+    return found;
+}
+
+enum err job_identity_compare_fields(const char *was, const char *is, struct errmsg *e)
+{
+    static const char *const keys[] = {"data.quotes", "data.escape", "data.trim"};
+    struct line old, new;
+    bool any = false;
+    for (const char *at = was; next_of_both(&at, is, &old, &new);) {
+        any = true;
+        enum err err = compare_separators(was, is, &old, &new, e);
+        if (err)
+            return err;
+    }
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && any; i++) {
+        const struct line a = value_of(was, keys[i]), b = value_of(is, keys[i]);
+        if (!same_value(&a, &b))
+            return err_set(e, ERR_INPUT, "%s was %.*s, is %.*s", keys[i], a.value_bytes, a.value,
+                           b.value_bytes, b.value);
     }
     return ERR_OK;
 }

@@ -520,6 +520,9 @@ bool job_weights_of(const char *text, char *out, size_t bytes);
 /* Same as job_identity_compare, but only for keys that determine what weights mean and how they are updated: model, tables, optimizer, and
  * how columns make keys. */
 enum err job_identity_compare_model(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
+/* The same for keys that determine how a field of a key column becomes words, such as data.trim, if both texts have such a
+ * column. Files can change with them, so a difference is no error of a job. */
+enum err job_identity_compare_fields(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 /* The same for the keys of data.columns alone. */
 enum err job_identity_compare_columns(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 

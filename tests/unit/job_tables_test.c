@@ -889,12 +889,42 @@ static void a_new_run_makes_the_keys_of_its_columns_as_the_old_one_did(void **st
                 "the keys of column tags: space was tags, is words, so no row would be found; "
                 "restore the earlier value");
     begins_with(NULL, "data.columns[3]={key: {name: \"C{1..3}\", buckets: 1000, missing: none}}",
-                "the keys of column C1: missing was empty, is none, so no row would be found; "
-                "restore the earlier value");
+                "the keys of column C1: missing was empty, is none, so no row of a missing value "
+                "would be found; restore the earlier value");
     begins_with("data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: {key: 3}}}",
                 "data.columns[3]={key: {name: \"C{1..3}\", hash: false, missing: {key: 4}}}",
-                "the keys of column C1: missing.key.key was 3, is 4, so no row would be found; "
-                "restore the earlier value");
+                "the keys of column C1: missing.key.key was 3, is 4, so no row of a missing value "
+                "would be found; restore the earlier value");
+}
+
+/* "" where the fields of both become the same words. */
+static void fields_differ(const char *old, const char *new, const char *why)
+{
+    struct job was = parsed(old), is = parsed(new);
+    struct errmsg e = {""};
+    enum err err = job_identity_compare_fields(was.identity_text, is.identity_text, &e);
+    assert_string_equal(e.text, why);
+    assert_int_equal(err, *why ? ERR_INPUT : ERR_OK);
+    begins_with(old, new, ""); /* the files can have changed, too */
+    job_close(&was);
+    job_close(&is);
+}
+
+static void a_new_run_is_told_that_fields_make_other_keys(void **state)
+{
+    (void)state;
+    fields_differ(NULL, NULL, "");
+    fields_differ(NULL, "data.trim=true", "data.trim was false, is true");
+    fields_differ("data.quotes=false", NULL, "data.quotes was false, is true");
+    fields_differ(NULL, "data.escape=backslash", "data.escape was none, is backslash");
+    fields_differ(NULL, "data.columns[4]={keys: {name: tags, max_values: 5, weights: true}}",
+                  "separator of column tags was \";\", is \",\"");
+    fields_differ(NULL, "data.columns[4]={keys: {name: tags, max_values: 5, separator: \";\"}}",
+                  "weights of column tags was \"true\", is \"false\"");
+    fields_differ(NULL, "data.delimiter=tab", "");
+    struct errmsg e;
+    static const char no_keys[] = "data.trim = false\ndata.columns[0].number.name = a\n";
+    assert_int_equal(job_identity_compare_fields(no_keys, "data.trim = true\n", &e), ERR_OK);
 }
 
 /* As many columns as there may be, and each looked up. */
@@ -972,6 +1002,7 @@ int main(void)
         cmocka_unit_test(a_resumed_job_has_the_same_optimizers_at_any_rate),
         cmocka_unit_test(a_key_of_a_table_with_its_default_is_of_an_older_releases_job),
         cmocka_unit_test(a_new_run_makes_the_keys_of_its_columns_as_the_old_one_did),
+        cmocka_unit_test(a_new_run_is_told_that_fields_make_other_keys),
         cmocka_unit_test(a_job_of_many_columns_is_read_again_as_it_is_written_out),
         cmocka_unit_test(a_job_without_tables_may_have_all_of_them),
     };

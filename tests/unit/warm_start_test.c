@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/checkpoint/row_frame.h"
 #include "common/process/files.h"
 #include "common/base/mem.h"
@@ -148,6 +149,31 @@ static void it_is_due_behind_a_job_that_is_done_and_of_another_run(void **state)
     assert_false(warm_start_is_due(&job, &m));
     job = job_of("");
     assert_false(warm_start_is_due(&job, &m));
+}
+
+static void a_field_that_makes_another_key_is_warned_of(void **state)
+{
+    (void)state;
+    char words[400] = "";
+    struct errmsg e = {""};
+    struct job job = job_of("tuesday");
+    char now[] = "model.layers[0].dense.units = 3\noptimizer = adam\ndata.trim = true\n"
+                 "data.columns[0].key.name = user\n";
+    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(ELEMS), NULL, "{}"};
+    write_final(7, "monday");
+    struct manifest old = loaded(7);
+    mem_free(old.identity_text);
+    old.identity_text = mem_strdup("model.layers[0].dense.units = 3\noptimizer = adam\n"
+                                   "data.trim = false\ndata.columns[1].key.name = user\n");
+    job.identity_text = now;
+    log_init("test", LOG_WARN);
+    if (warm_start_begin(&s, &old, &e))
+        fail_msg("%s", e.text);
+    log_last_words(false, words, sizeof words);
+    log_init("test", LOG_ERROR);
+    assert_non_null(strstr(words, "run \"tuesday\": data.trim was false, is true: a field that is "
+                                  "read in another way makes another key"));
+    manifest_close(&old);
 }
 
 static void it_has_the_learned_weights_and_nothing_else_of_the_old_job(void **state)
@@ -586,6 +612,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(it_is_due_behind_a_job_that_is_done_and_of_another_run),
+        TEST(a_field_that_makes_another_key_is_warned_of),
         TEST(it_has_the_learned_weights_and_nothing_else_of_the_old_job),
         TEST(new_rows_have_first_values_and_the_others_what_was_learned),
         TEST(rows_of_tables_keep_their_weights_and_stamps_alone),

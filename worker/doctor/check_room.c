@@ -273,6 +273,8 @@ static bool judge_cut(const struct check *p, struct finding *f, uint64_t cut, bo
                     "run \"%s\" begins with the weights of checkpoint %" PRIu64 ", step %" PRIu64
                     " of run \"%s\", which is done",
                     p->job.checkpoint.run, cut, m.step, m.run);
+        if (job_identity_compare_fields(m.identity_text, p->job.identity_text, &e))
+            finding_say(f, VERDICT_WARN, WARM_START_FIELDS, p->job.checkpoint.run, e.text);
     } else if (job_identity_compare(m.identity_text, p->job.identity_text, &e)) {
         finding_say(f, VERDICT_FAIL, "%s has checkpoint %" PRIu64 " of another job: %s",
                     p->checkpoints.where, cut, e.text);

@@ -184,6 +184,7 @@ enum err warm_start_begin(const struct warm_start *s, const struct manifest *new
     struct manifest to = {
         .generation = newest->generation, .ps = newest->ps, .ps_threads = newest->ps_threads};
     struct block_map map;
+    struct errmsg what;
     enum err err = block_map_init(&map, s->layout, s->fresh, e);
     if (!err)
         err = check(s, newest, &map, e);
@@ -193,6 +194,8 @@ enum err warm_start_begin(const struct warm_start *s, const struct manifest *new
     beginnings_close(&to.begun);
     if (err)
         return err;
+    if (job_identity_compare_fields(newest->identity_text, s->job->identity_text, &what))
+        log_warn(WARM_START_FIELDS, to.run, what.text);
     checkpoint_prune(s->checkpoints, 1); /* a rollback past it would lead to the earlier job */
     log_info("run \"%s\" begins with the weights of checkpoint %" PRIu64 ", step %" PRIu64
              " of run \"%s\", which is done",

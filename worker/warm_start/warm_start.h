@@ -23,6 +23,12 @@ struct warm_start {
     const char *encoding; /* encoding.json of the rows; NULL: they need none */
 };
 
+/* A warning, with the run and what differs (job_identity_compare_fields). */
+#define WARM_START_FIELDS                                                                          \
+    "run \"%s\": %s: a field that is read in another way makes another key, which finds no row "   \
+    "of "                                                                                          \
+    "the earlier run; if the files are written as before, restore the earlier value"
+
 /* True if the job of this cut, the newest one, is done, and has another run name than this job. */
 bool warm_start_is_due(const struct job *job, const struct manifest *newest);
 

@@ -4,6 +4,7 @@
 #include "job/read.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -175,9 +176,16 @@ static bool real_is_written_well(const char *text)
     return *end == 0;
 }
 
+/* Not 0 as written, but 0 in float32, where threads that compute flush denormals, too. */
+static bool real_vanishes(const char *text)
+{
+    size_t digits = strcspn(text, "eE");
+    return strcspn(text, "123456789") < digits && fabsf(strtof(text, NULL)) < FLT_MIN;
+}
+
 static bool real_parse(const struct job_key *key, const char *text, float *out)
 {
-    if (!real_is_written_well(text))
+    if (!real_is_written_well(text) || real_vanishes(text))
         return false;
     float v = strtof(text, NULL);
     if (!isfinite(v) || v < key->low || v > key->high || (key->low_open && v <= key->low) ||
@@ -185,6 +193,23 @@ static bool real_parse(const struct job_key *key, const char *text, float *out)
         return false;
     *out = v;
     return true;
+}
+
+/* Refuse a number; if float32 has no such number, say this. */
+static enum err refuse_real(struct job_reader *r, const struct job_key *key,
+                            const struct job_node *node)
+{
+    bool written_well = node->kind == NODE_SCALAR && node->text && !node->quoted &&
+                        real_is_written_well(node->text);
+    if (written_well && real_vanishes(node->text))
+        return job_refuse(r, node, key->path,
+                          "%.*s is too near 0 for float32, whose smallest number above 0 is "
+                          "1.2e-38; it would be 0",
+                          SHOWN_BYTES, node->text);
+    if (written_well && !isfinite(strtof(node->text, NULL)))
+        return job_refuse(r, node, key->path, "%.*s is too large for float32, which ends at 3.4e38",
+                          SHOWN_BYTES, node->text);
+    return job_refuse_value(r, key, node);
 }
 
 static bool double_parse(const struct job_key *key, const char *text, double *out)
@@ -246,9 +271,9 @@ static enum err read_plain(struct job_reader *r, const struct job_key *key,
     if (number ? !integer_read(key, node, &integer) : !has_text(node) || node->quoted)
         return job_refuse_value(r, key, node);
     if (key->type == KEY_REAL)
-        return real_parse(key, node->text, at) ? ERR_OK : job_refuse_value(r, key, node);
+        return real_parse(key, node->text, at) ? ERR_OK : refuse_real(r, key, node);
     if (key->type == KEY_DOUBLE)
-        return double_parse(key, node->text, at) ? ERR_OK : job_refuse_value(r, key, node);
+        return double_parse(key, node->text, at) ? ERR_OK : refuse_real(r, key, node);
     if (key->type == KEY_BOOL)
         return bool_parse(node->text, at) ? ERR_OK : job_refuse_value(r, key, node);
     if (key->type == KEY_U64)
@@ -315,9 +340,9 @@ static enum err read_metrics(struct job_reader *r, const struct job_key *key,
 static enum err read_class_weights(struct job_reader *r, const struct job_key *key,
                                    const struct job_node *node)
 {
+    static const struct job_key from_0 = {.low = 0, .high = FLT_MAX};
     struct job_head *head = &r->job->model.head[0];
     uint64_t label;
-    char *end;
     if (node->kind != NODE_MAP)
         return job_refuse_value(r, key, node);
     head->class_weights = 0;
@@ -327,9 +352,9 @@ static enum err read_class_weights(struct job_reader *r, const struct job_key *k
                               SHOWN_BYTES, c->key);
         if (head->class_weights == JOB_CLASS_WEIGHTS_MAX || !has_text(c) || c->quoted)
             return job_refuse_value(r, key, c);
-        float weight = strtof(c->text, &end);
-        if (!real_is_written_well(c->text) || *end || !isfinite(weight) || weight < 0)
-            return job_refuse_value(r, key, c);
+        float weight;
+        if (!real_parse(&from_0, c->text, &weight))
+            return refuse_real(r, key, c);
         head->class_weight[head->class_weights++] = (struct class_weight){(uint32_t)label, weight};
     }
     return ERR_OK;
@@ -349,13 +374,15 @@ static enum err read_numbers(struct job_reader *r, const struct job_key *key,
             return job_refuse_value(r, key, c);
         if (integers.n + reals.n == SCHEDULE_LIST_MAX)
             return job_refuse(r, c, key->path, "at most %d numbers are allowed", SCHEDULE_LIST_MAX);
-        if (key->type == KEY_REALS ? !real_parse(key, c->text, &reals.value[reals.n])
-                                   : !integer_read(key, c, &integer))
-            return job_refuse_value(r, key, c);
-        if (key->type == KEY_REALS)
+        if (key->type == KEY_REALS) {
+            if (!real_parse(key, c->text, &reals.value[reals.n]))
+                return refuse_real(r, key, c);
             reals.n++;
-        else
+        } else {
+            if (!integer_read(key, c, &integer))
+                return job_refuse_value(r, key, c);
             integers.value[integers.n++] = (uint32_t)integer;
+        }
     }
     if (key->type == KEY_REALS)
         *(struct schedule_reals *)job_read_at(r, key) = reals;

@@ -3,6 +3,8 @@
 
 #include "job/table.h"
 
+/* float32's 1 / scale is a number, and not 0. */
+#define SCALES .low = 0, .high = 8e37F, .low_open = true
 #define FORMAT_WORD(kind, word, rows, meaning) {#word, DATA_##kind, NULL, meaning},
 #define FORMAT_ALIAS(kind, word, alias) {#alias, DATA_##kind, NULL, "Another name of `" #word "`."},
 static const struct job_word format_words[] = {
@@ -187,7 +189,7 @@ static const struct job_key keys[] = {
     JOB_KEY("data.scale", REAL, data.scale,
             "Divide all inputs by this number: each is rounded to float32, and multiplied by the "
             "float32 1 / scale. Not for `libsvm`, and not for `csv`, whose columns have a `scale`.",
-            EXAMPLE("255"), POSITIVE, .identity = true, .fallback = "1"),
+            EXAMPLE("255"), SCALES, .identity = true, .fallback = "1"),
     JOB_KEY("data.synthetic", WORD, data.synthetic,
             "The rows to generate. `digits`: images of shape [28, 28]. `census`: csv text like "
             "UCI's Adult. `clicks`: csv text like Criteo's logs, with a label, 13 numbers and key "

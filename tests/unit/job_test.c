@@ -620,6 +620,46 @@ static void an_unknown_word_names_the_nearest_and_the_allowed(void **state)
                 "recall, logloss, normalized_entropy, calibration");
 }
 
+static void a_number_that_float32_does_not_have_is_refused(void **state)
+{
+    (void)state;
+    /* As 0 it would mean: no clipping. */
+    refused_set("training.clip_norm=1e-46",
+                "--set training.clip_norm: 1e-46 is too near 0 for float32, whose smallest number "
+                "above 0 is 1.2e-38; it would be 0");
+    refused_set("training.clip_norm=1e-400",
+                "--set training.clip_norm: 1e-400 is too near 0 for float32, whose smallest number "
+                "above 0 is 1.2e-38; it would be 0");
+    refused_set("training.clip_norm=0.1e-37",
+                "--set training.clip_norm: 0.1e-37 is too near 0 for float32, whose smallest "
+                "number above 0 is 1.2e-38; it would be 0");
+    refused_set(
+        "training.class_weight={0: 1e-46}",
+        "--set training.class_weight: 1e-46 is too near 0 for float32, whose smallest number "
+        "above 0 is 1.2e-38; it would be 0");
+    refused_set("training.class_weight={0: 1e39}",
+                "--set training.class_weight: 1e39 is too large for float32, which ends at 3.4e38");
+    refused_set("training.learning_rate=1e-60",
+                "--set training.learning_rate: 1e-60 is too near 0 for float32, whose smallest "
+                "number above 0 is 1.2e-38; it would be 0");
+    refused_set("training.learning_rate=1e99",
+                "--set training.learning_rate: 1e99 is too large for float32, which ends at "
+                "3.4e38");
+    refused_set("data.scale=1e-39", "--set data.scale: 1e-39 is too near 0 for float32, whose "
+                                    "smallest number above 0 is 1.2e-38; it would be 0");
+    refused_set("data.scale=3e39",
+                "--set data.scale: 3e39 is too large for float32, which ends at 3.4e38");
+    /* All inputs would be 0. */
+    refused_set("data.scale=3e38",
+                "--set data.scale: '3e38' is not allowed; allowed: number above 0 and up to 8e+37");
+    struct job job = parsed(mlp, "training.clip_norm=0e-46");
+    assert_true(job.training.clip_norm == 0);
+    job_close(&job);
+    job = parsed(mlp, "training.clip_norm=1.2e-38");
+    assert_true(job.training.clip_norm == 1.2e-38F);
+    job_close(&job);
+}
+
 static void wrong_types_and_ranges_say_what_is_allowed(void **state)
 {
     (void)state;
@@ -663,7 +703,8 @@ static void wrong_types_and_ranges_say_what_is_allowed(void **state)
                 "from 1, like [28, 28], or auto");
     refused_set("model.input.shape=[16777216, 16777216]",
                 "--set model.input.shape: more than 268435456 elements in one example");
-    refused_set("data.scale=0", "--set data.scale: '0' is not allowed; allowed: number above 0");
+    refused_set("data.scale=0",
+                "--set data.scale: '0' is not allowed; allowed: number above 0 and up to 8e+37");
     refused_set(
         "name=a b",
         "--set name: 'a b' is not allowed; allowed: name of 1 to 63 letters, digits, . _ or -");
@@ -671,8 +712,8 @@ static void wrong_types_and_ranges_say_what_is_allowed(void **state)
 
 static void numbers_are_read_strictly(void **state)
 {
-    static const char *const bad[] = {"nan", "inf", "-inf", "1e", "0x10", "1_000", "1e-60", "1e99",
-                                      ".",   "",    "1,5",  "-1", "+",    "1 2",   "1f"};
+    static const char *const bad[] = {"nan", "inf", "-inf", "1e", "0x10", "1_000", ".",
+                                      "",    "1,5", "-1",   "+",  "1 2",  "1f"};
     char set[64], why[160];
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -1998,6 +2039,7 @@ int main(void)
         cmocka_unit_test(an_unknown_word_names_the_nearest_and_the_allowed),
         cmocka_unit_test(wrong_types_and_ranges_say_what_is_allowed),
         cmocka_unit_test(numbers_are_read_strictly),
+        cmocka_unit_test(a_number_that_float32_does_not_have_is_refused),
         cmocka_unit_test(features_to_come_are_refused_unless_they_are_off),
         cmocka_unit_test(top_k_is_for_updates_that_are_linear_in_the_gradient),
         cmocka_unit_test(replies_of_values_alone_may_have_a_codec_outside_sync),

@@ -7,6 +7,7 @@
 #include "common/base/digits.h"
 #include "common/base/mem.h"
 #include "data/core/rounding.h"
+#include "data/pair_names.h"
 #include "data/same_files.h"
 
 /* bytes read, and then hashed while they are still in the cache */
@@ -482,9 +483,36 @@ static enum err set_load(const struct array_set *set, struct dataset *d, const s
     return err;
 }
 
-/* Rows can be there twice with the same labels. */
-static enum err warn_of_pairs(const struct array_set *set, const struct reading *r,
-                              struct errmsg *e)
+/* The patterns are these files: their order is the user's, not that of a glob or an archive. */
+static bool is_named(const char *patterns, const struct paths *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        size_t n = strlen(p->path[i]);
+        if (strncmp(patterns, p->path[i], n) != 0 || patterns[n] != (i + 1 < p->count ? '\n' : 0))
+            return false;
+        patterns += n + 1;
+    }
+    return true;
+}
+
+/* Pairs are by order, and "10" is before "2". */
+static void say_pairs(const struct reading *r, const char *const *rows, const char *const *labels,
+                      size_t n)
+{
+    struct pair_name row, label;
+    size_t i = pair_names_differ(rows, labels, n, &row, &label);
+    if (i < n)
+        dataset_warn(r,
+                     "%s: the rows of %s have the labels of %s, by the order of the names, which "
+                     "differ in \"%.*s\" and \"%.*s\"; rename the files, with all numbers of one "
+                     "width, or list them in pairs",
+                     r->key, rows[i], labels[i], (int)row.bytes, row.text, (int)label.bytes,
+                     label.text);
+}
+
+/* Names can have another order than their numbers, and rows can be there twice with the same labels. */
+static enum err warn_of_pairs(const struct array_set *set, const struct paths *p,
+                              const struct reading *r, struct errmsg *e)
 {
     const size_t n = set->n_images;
     const char **path = mem_zalloc(2 * n, sizeof *path);
@@ -494,17 +522,11 @@ static enum err warn_of_pairs(const struct array_set *set, const struct reading 
         path[i] = set->images[i].path;
         path[n + i] = i < set->n_labels ? set->labels[i].path : path[i];
     }
+    if (!r->unlabeled && !is_named(r->patterns, p))
+        say_pairs(r, path, path + n, n);
     enum err err = same_files_warn(r, path, path + n, n, e);
     mem_free(path);
     return err;
-}
-
-/* The patterns are these two files: their order is the user's, not that of a glob or an archive. */
-static bool is_named(const char *patterns, const struct paths *p)
-{
-    size_t n = strlen(p->path[0]);
-    return strncmp(patterns, p->path[0], n) == 0 && patterns[n] == '\n' &&
-           strcmp(patterns + n + 1, p->path[1]) == 0;
 }
 
 static void say_order(const struct array_set *set, const struct paths *p, const struct reading *r)
@@ -535,7 +557,7 @@ enum err arrays_load(struct dataset *d, const struct reading *r, const struct ar
         say_order(&set, &paths, r);
         err = set_load(&set, d, r, e);
         if (!err)
-            err = warn_of_pairs(&set, r, e);
+            err = warn_of_pairs(&set, &paths, r, e);
         set_close(&set);
     }
     paths_close(&paths);

@@ -143,6 +143,49 @@ static void rows_that_are_named_twice_with_their_labels_are_warned_of(void **sta
     }
 }
 
+/* Two rows for each name of x and two labels for each of y. Is a warning logged that has this text? NULL: is none? */
+static void pairs_warn(struct fixture *f, const char *x, const char *y, const char *const *globs,
+                       const char *warning)
+{
+    static const char rows[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }";
+    static const uint8_t four[4] = {1, 2, 3, 4}, labels[2] = {0, 1};
+    char name[64], patterns[2400] = "", words[1600];
+    struct dataset d;
+    idx_files_close(&f->files);
+    idx_files_init(&f->files);
+    for (int n, i = 0; i < 2; i++)
+        for (const char *at = i ? y : x; sscanf(at, "%63s%n", name, &n) == 1; at += n)
+            put(f, name, i ? LABELS : rows, i ? labels : four, i ? sizeof labels : sizeof four);
+    for (size_t i = 0, n = 0; globs[i]; i++)
+        n += (size_t)snprintf(patterns + n, sizeof patterns - n, "%s%s", n ? "\n" : "",
+                              idx_files_path(&f->files, globs[i]));
+    log_init("test", LOG_WARN);
+    log_warn("nothing");
+    assert_int_equal(load(f, &d, patterns), ERR_OK);
+    dataset_close(&d);
+    log_last_words(false, words, sizeof words);
+    log_init("test", LOG_ERROR);
+    if (!strstr(words, warning ? warning : "nothing"))
+        fail_msg("%s %s: '%s' not in: %s", x, y, warning ? warning : "nothing", words);
+}
+
+static void pairs_whose_names_have_different_numbers_are_warned_of(void **state)
+{
+    static const char *const two[] = {"x*", "y*", NULL}, *const one[] = {"*.npy", NULL};
+    static const char *const listed[] = {"x_1.npy", "x_2.npy", "y_02.npy", "y_01.npy", NULL};
+    pairs_warn(*state, "x_1.npy x_2.npy x_10.npy", "y_01.npy y_02.npy y_10.npy", two,
+               "y_02.npy, by the order of the names, which differ in \"10\" and \"02\"");
+    pairs_warn(*state, "X1.npy x2.npy", "y1.npy Y2.npy", one, "differ in \"1\" and \"2\"");
+    pairs_warn(*state, "x_a.npy x_b.npy", "y_a.npy y_c.npy", two, "differ in \"b\" and \"c\"");
+    pairs_warn(*state, "x_9.npy x_19.npy", "y_09.npy y_19.npy", two, "in \"19\" and \"09\"");
+    pairs_warn(*state, "x_1.npy x_2.npy x_10.npy", "y_1.npy y_2.npy y_10.npy", two, NULL);
+    pairs_warn(*state, "x_1.npy x_2.npy", "y_001.npy y_002.npy", two, NULL);
+    pairs_warn(*state, "x.npy x_1.npy", "y.npy y_1.npy", two, NULL);
+    pairs_warn(*state, "train-images.npy", "train-labels.npy", one, NULL);
+    pairs_warn(*state, "x_first.npy x_second.npy", "y_a.npy y_b.npy", two, NULL);
+    pairs_warn(*state, "x_1.npy x_2.npy", "y_01.npy y_02.npy", listed, NULL);
+}
+
 static void refuses(struct fixture *f, const char *why)
 {
     struct dataset d;
@@ -824,6 +867,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(pairs_whose_names_have_different_numbers_are_warned_of),
         TEST(rows_that_are_named_twice_with_their_labels_are_warned_of),
         TEST(a_column_that_float32_makes_equal_is_warned_of),
         TEST(rows_in_any_order_are_warned_of),

@@ -163,8 +163,8 @@ static struct product product_of(const struct op *op)
 {
     if (op->layer->kind == LAYER_DENSE)
         return (struct product){ROWS * (int)op->outer, (int)op->out, (int)op->in};
-    const struct window *w = &op->window;
-    return (struct product){(int)(ROWS * w->y.out * w->x.out), (int)op->channels,
+    const struct window *w = &op->conv2d.window;
+    return (struct product){(int)(ROWS * w->y.out * w->x.out), (int)op->conv2d.channels,
                             (int)(w->y.size * w->x.size * w->channels)};
 }
 

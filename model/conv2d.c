@@ -18,7 +18,7 @@ enum { COLUMNS_ELEMS = 1 << 15 }; /* of a block, or one output row if that is la
 /* Number of inputs of one output. */
 static size_t taps_elems(const struct op *op)
 {
-    return (size_t)op->window.y.size * op->window.x.size * op->window.channels;
+    return (size_t)op->conv2d.window.y.size * op->conv2d.window.x.size * op->conv2d.window.channels;
 }
 
 /* With a kernel of one pixel and no stride, the matrix is the input itself. */
@@ -29,26 +29,27 @@ static bool is_pointwise(const struct window *w)
 
 static size_t block_rows(const struct op *op)
 {
-    size_t rows = COLUMNS_ELEMS / (taps_elems(op) * op->window.x.out);
+    size_t rows = COLUMNS_ELEMS / (taps_elems(op) * op->conv2d.window.x.out);
     return rows ? rows : 1;
 }
 
 static size_t conv2d_work_elems(const struct op *op)
 {
-    if (op->direct)
+    if (op->conv2d.direct)
         return conv2d_direct_work_elems(op);
-    return block_rows(op) * op->window.x.out * taps_elems(op);
+    return block_rows(op) * op->conv2d.window.x.out * taps_elems(op);
 }
 
 static size_t conv2d_state_bytes(const struct op *op, size_t n)
 {
-    return op->pooled ? n * op_out_elems(op) : 0; /* indices of the largest pixels */
+    return op->conv2d.pooled ? n * op_out_elems(op) : 0; /* indices of the largest pixels */
 }
 
 static enum err add_tensors(struct model *m, struct op *op, struct errmsg *e)
 {
-    const struct window *w = &op->window;
-    struct tensor kernel = {.rank = 4, .shape = {w->y.size, w->x.size, w->channels, op->channels}};
+    const struct window *w = &op->conv2d.window;
+    struct tensor kernel = {.rank = 4,
+                            .shape = {w->y.size, w->x.size, w->channels, op->conv2d.channels}};
     enum err code = weights_add_kernel_and_bias(m, op, &kernel, e);
     if (!code && (uint64_t)taps_elems(op) * w->x.out > INT32_MAX)
         return err_set(e, ERR_INPUT, "model.layers: %s: its kernel is too large", op->layer->name);
@@ -62,7 +63,7 @@ enum err conv2d_add(struct model *m, const struct job_layer *l, struct errmsg *e
     struct op op = {.type = &conv2d_op,
                     .layer = l,
                     .outer = 1,
-                    .channels = l->conv2d.filters,
+                    .conv2d.channels = l->conv2d.filters,
                     .activation = relu ? ACT_RELU : ACT_LINEAR,
                     .reads_x = true,
                     .reads_y = relu};
@@ -70,17 +71,18 @@ enum err conv2d_add(struct model *m, const struct job_layer *l, struct errmsg *e
         return err_set(e, ERR_INPUT,
                        "model.layers: %s: strides and dilation_rate cannot both be above 1",
                        l->name);
-    enum err code = window_init(&op.window, &m->shape, l->name, l->conv2d.kernel_size, strides,
-                                dilation, l->conv2d.padding, e);
+    enum err code = window_init(&op.conv2d.window, &m->shape, l->name, l->conv2d.kernel_size,
+                                strides, dilation, l->conv2d.padding, e);
     if (!code)
-        code = window_elems(&op.window, op.channels, &op.out, l->name, e);
+        code = window_elems(&op.conv2d.window, op.conv2d.channels, &op.out, l->name, e);
     if (!code)
         code = add_tensors(m, &op, e);
     if (code)
         return code;
-    op.in = op.window.y.in * op.window.x.in * op.window.channels;
+    op.in = op.conv2d.window.y.in * op.conv2d.window.x.in * op.conv2d.window.channels;
     op_append(m, &op);
-    m->shape = (struct shape){.rank = 3, .dim = {op.window.y.out, op.window.x.out, op.channels}};
+    m->shape = (struct shape){
+        .rank = 3, .dim = {op.conv2d.window.y.out, op.conv2d.window.x.out, op.conv2d.channels}};
     if (!relu)
         activation_append(m, l, l->conv2d.activation);
     return ERR_OK;
@@ -151,7 +153,7 @@ static void scatter_row(float *image, const struct window *w, const float *colum
 static const float *gather(const struct op *op, float *work, const float *x, size_t first,
                            size_t rows)
 {
-    const struct window *w = &op->window;
+    const struct window *w = &op->conv2d.window;
     if (is_pointwise(w))
         return x + first * w->x.in * w->channels;
     const size_t row_elems = w->x.out * taps_elems(op);
@@ -163,7 +165,7 @@ static const float *gather(const struct op *op, float *work, const float *x, siz
 
 static void scatter(const struct op *op, float *dx, const float *work, size_t first, size_t rows)
 {
-    const struct window *w = &op->window;
+    const struct window *w = &op->conv2d.window;
     const size_t row_elems = w->x.out * taps_elems(op);
     for (size_t r = 0; r < rows; r++)
         scatter_row(dx + (first + r) / w->y.out * op->in, w, work + r * row_elems,
@@ -174,26 +176,28 @@ static void scatter(const struct op *op, float *dx, const float *work, size_t fi
 
 static void matrix_forward(const struct op *op, const struct op_pass *p)
 {
-    const size_t rows = p->n * op->window.y.out, step = block_rows(op), width = op->window.x.out;
-    const int out = (int)op->channels, taps = (int)taps_elems(op);
+    const size_t rows = p->n * op->conv2d.window.y.out, step = block_rows(op),
+                 width = op->conv2d.window.x.out;
+    const int out = (int)op->conv2d.channels, taps = (int)taps_elems(op);
     for (size_t first = 0; first < rows; first += step) {
         size_t count = rows - first < step ? rows - first : step;
-        float *to = p->y + first * width * op->channels;
+        float *to = p->y + first * width * op->conv2d.channels;
         const float *columns = gather(op, p->work, p->x[0], first, count);
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)(count * width), out, taps,
                     1.0f, columns, taps, p->w + op->kernel_offset, out, 0.0f, to, out);
         if (op->layer->use_bias)
             kernels()->bias_act(to, to, p->w + op->bias_offset, op->activation == ACT_RELU,
-                                count * width, op->channels);
+                                count * width, op->conv2d.channels);
         else if (op->activation == ACT_RELU)
-            kernels()->relu_backward(to, to, count * width * op->channels);
+            kernels()->relu_backward(to, to, count * width * op->conv2d.channels);
     }
 }
 
 static void matrix_backward(const struct op *op, const struct op_pass *p)
 {
-    const size_t rows = p->n * op->window.y.out, step = block_rows(op), width = op->window.x.out;
-    const int out = (int)op->channels, taps = (int)taps_elems(op);
+    const size_t rows = p->n * op->conv2d.window.y.out, step = block_rows(op),
+                 width = op->conv2d.window.x.out;
+    const int out = (int)op->conv2d.channels, taps = (int)taps_elems(op);
     if (op->activation == ACT_RELU)
         kernels()->relu_backward(p->dy, p->y, p->n * op->out);
     if (p->dx)
@@ -201,7 +205,7 @@ static void matrix_backward(const struct op *op, const struct op_pass *p)
     for (size_t first = 0; first < rows; first += step) {
         size_t count = rows - first < step ? rows - first : step;
         int pixels = (int)(count * width);
-        const float *d = p->dy + first * width * op->channels;
+        const float *d = p->dy + first * width * op->conv2d.channels;
         if (p->dw)
             cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, taps, out, pixels, 1.0f,
                         gather(op, p->work, p->x[0], first, count), taps, d, out,
@@ -213,17 +217,17 @@ static void matrix_backward(const struct op *op, const struct op_pass *p)
         scatter(op, p->dx, p->work, first, count);
     }
     if (p->dw && op->layer->use_bias)
-        kernels()->column_sums(p->dw + op->bias_offset, p->dy, rows * width, op->channels);
+        kernels()->column_sums(p->dw + op->bias_offset, p->dy, rows * width, op->conv2d.channels);
 }
 
 static void conv2d_forward(const struct op *op, const struct op_pass *p)
 {
-    (op->direct ? conv2d_direct_forward : matrix_forward)(op, p);
+    (op->conv2d.direct ? conv2d_direct_forward : matrix_forward)(op, p);
 }
 
 static void conv2d_backward(const struct op *op, const struct op_pass *p)
 {
-    (op->direct ? conv2d_direct_backward : matrix_backward)(op, p);
+    (op->conv2d.direct ? conv2d_direct_backward : matrix_backward)(op, p);
 }
 
 const struct op_type conv2d_op = {.forward = conv2d_forward,
@@ -252,19 +256,19 @@ static void find_trained(bool trained[OPS_MAX + 1], const struct model *m)
 static bool may_join(const struct model *m, uint32_t i)
 {
     const struct op *pool = &m->op[i];
-    return i > 0 && pool->type == &pooling_op && pool->pooling == POOLING_MAX &&
-           pool->input[0] == i && m->op[i - 1].type == &conv2d_op && m->op[i - 1].direct &&
-           value_readers(m, i) == 1 && window_is_tiled(&pool->window) &&
-           pool->window.y.size * pool->window.x.size <= POOL_TAPS_MAX;
+    return i > 0 && pool->type == &pooling_op && pool->pooling.kind == POOLING_MAX &&
+           pool->input[0] == i && m->op[i - 1].type == &conv2d_op && m->op[i - 1].conv2d.direct &&
+           value_readers(m, i) == 1 && window_is_tiled(&pool->pooling.window) &&
+           pool->pooling.window.y.size * pool->pooling.window.x.size <= POOL_TAPS_MAX;
 }
 
 /* Make op i a part of the op before it. */
 static void join(struct model *m, uint32_t i)
 {
     struct op *conv = &m->op[i - 1];
-    conv->pooled = true;
+    conv->conv2d.pooled = true;
     conv->reads_y = false;
-    conv->pool = m->op[i].window;
+    conv->conv2d.pool = m->op[i].pooling.window;
     conv->out = m->op[i].out;
     op_remove(m, i);
 }
@@ -278,9 +282,9 @@ void conv2d_fuse(struct model *m)
         if (op->type != &conv2d_op)
             continue;
         bool wants_dx = trained[op->input[0]];
-        op->direct = conv2d_may_be_direct(op, wants_dx);
-        op->direct_dx = op->direct && wants_dx;
-        op->blas = !op->direct;
+        op->conv2d.direct = conv2d_may_be_direct(op, wants_dx);
+        op->conv2d.direct_dx = op->conv2d.direct && wants_dx;
+        op->blas = !op->conv2d.direct;
     }
     for (uint32_t i = 0; i < m->ops; i++)
         if (may_join(m, i))

@@ -46,8 +46,8 @@ static enum err select_flags(struct walk *w, uint32_t i, struct errmsg *e)
     if (!flags)
         return err_set(e, ERR_NOMEM, "out of memory for the new words of the model");
     size_t at = 0;
-    for (uint32_t r = 0; r < op->ranges; r++) {
-        const struct feature_range *of = &w->model->range[op->first_range + r];
+    for (uint32_t r = 0; r < op->select.ranges; r++) {
+        const struct feature_range *of = &w->model->range[op->select.first + r];
         memcpy(flags + at, w->value[0] + of->first, of->n);
         at += of->n;
     }
@@ -84,7 +84,7 @@ static enum err growth_step(struct walk *w, uint32_t i, struct errmsg *e)
     const uint8_t *first = w->value[op->input[0]];
     if (op->type == &select_op)
         return select_flags(w, i, e);
-    if (op->outer == 1 && op->width[0]) /* a concatenation */
+    if (op->outer == 1 && op->type->side_by_side)
         return join_flags(w, i, e);
     if (op->outer == 1 && op->layer->kind == LAYER_DENSE && op->tensors)
         return growth_keep(&w->growth->fresh[op->tensor], first, op->in, e);

@@ -131,6 +131,7 @@ struct op_type {
      * (packed_new). NULL: none; forward then reads w. */
     void (*pack)(const struct op *op, float *packed, const float *w);
     size_t (*packed_elems)(const struct op *op);
+    bool side_by_side; /* y is the inputs next to each other, op->width of each */
 };
 
 /* One op; it maps (outer, in) to (outer, out) for each row of the batch. */
@@ -143,27 +144,42 @@ struct op {
     /* The output may overwrite the (first) input, and the gradient by the input may overwrite the gradient by the
      * output: their elements correspond. */
     bool elementwise;
-    uint32_t width[JOB_INPUTS_MAX]; /* concatenate: length of each input's last axis */
-    uint32_t ranges, first_range;   /* select: indices into the model's ranges */
-    /* tables: which of the job's lookups; such an op has no inputs */
-    uint32_t lookups, first_lookup;
-    uint32_t table; /* index in the row layout */
-    enum bag_mode bag;
+    uint32_t lookups;           /* tables: how many of the job's; such an op has no inputs */
     bool drops;                 /* passes no gradient where its output is 0 */
     enum activation activation; /* of an activation op; inside dense and conv2d: linear or relu */
-    float alpha;                /* the slope of elu and leaky_relu */
-    struct window window;       /* conv2d, pooling */
-    uint32_t channels;          /* of the output of conv2d and pooling */
-    /* computed by conv2d_direct.c; direct_dx: with a gradient by the input */
-    bool direct, direct_dx;
-    bool blas; /* computed by OpenBLAS in training */
-    /* conv2d also takes the maximum of these windows; `out` counts the elements after that */
-    bool pooled;
-    struct window pool;
-    enum pooling pooling;
-    uint32_t tensor, tensors;            /* its parameters, as indices in the layout */
+    bool blas;                  /* computed by OpenBLAS in training */
+    uint32_t tensor, tensors;   /* its parameters, as indices in the layout */
     uint64_t kernel_offset, bias_offset; /* in the flat block */
-    uint64_t gamma_offset, beta_offset, mean_offset, variance_offset; /* of normalizations */
+    union {                              /* fields of one type */
+        float alpha;                     /* activation: the slope of elu and leaky_relu */
+        uint32_t width[JOB_INPUTS_MAX];  /* concatenate: length of each input's last axis */
+        struct {
+            uint32_t ranges, first; /* indices into the model's ranges */
+        } select;
+        struct {
+            uint32_t first; /* of the job's lookups */
+            uint32_t table; /* index in the row layout */
+            enum bag_mode bag;
+        } lookup;
+        struct {
+            struct window window;
+            uint32_t channels; /* of the output */
+            /* computed by conv2d_direct.c; direct_dx: with a gradient by the input */
+            bool direct, direct_dx;
+            /* it also takes the maximum of these windows; `out` counts the elements after that */
+            bool pooled;
+            struct window pool;
+        } conv2d;
+        struct {
+            struct window window;
+            uint32_t channels;
+            enum pooling kind;
+        } pooling;
+        struct {
+            /* in the flat block */
+            uint64_t gamma_offset, beta_offset, mean_offset, variance_offset;
+        } normalization;
+    };
 
     /* flow.c */
     bool in_place; /* its output is in the memory of its first input */
@@ -322,10 +338,10 @@ bool conv2d_may_be_direct(const struct op *op, bool wants_dx);
 extern const struct op_type activation_op, conv2d_op, dropout_op, pooling_op, select_op;
 
 /* x (n, in.y, in.x, in channels), y (n, out.y, out.x, channels), kernel (size.y, size.x, in channels, channels).
- * work: conv2d_direct_work_elems floats. If op->pooled: y is (n, pool.y.out, pool.x.out, channels), and the state is
- * arg (shaped as y), for backward. Only for op->direct. */
+ * work: conv2d_direct_work_elems floats. If op->conv2d.pooled: y is (n, pool.y.out, pool.x.out, channels), and the state is
+ * arg (shaped as y), for backward. Only for op->conv2d.direct. */
 void conv2d_direct_forward(const struct op *op, const struct op_pass *p);
-/* Reads y if not op->pooled, arg if it is. */
+/* Reads y if not op->conv2d.pooled, arg if it is. */
 void conv2d_direct_backward(const struct op *op, const struct op_pass *p);
 size_t conv2d_direct_work_elems(const struct op *op);
 

@@ -30,9 +30,9 @@ enum err lookup_append(struct model *m, const struct job_layer *l, enum bag_mode
                     .in = dim,
                     .out = (uint32_t)width,
                     .lookups = l->lookups,
-                    .first_lookup = l->first_lookup,
-                    .table = l->table,
-                    .bag = mode,
+                    .lookup.first = l->first_lookup,
+                    .lookup.table = l->table,
+                    .lookup.bag = mode,
                     .dx = {{SLOT_NONE, SLOT_NONE}}};
     struct tensor bias = {.rank = 1, .shape = {op.out}};
     enum err err =
@@ -127,14 +127,14 @@ static bool has_single_keys(const struct lookup_column *c)
 /* y (n, out) = bias + the bags of all lookups, from the table's rows (keys, in) */
 static void lookup_forward(const struct op *op, const struct op_pass *p)
 {
-    const float *row = p->table->w[op->table];
+    const float *row = p->table->w[op->lookup.table];
     begin_output(op, p);
     for (size_t r = 0; r < p->n; r++)
         for (uint32_t k = 0; k < op->lookups; k++) {
-            const struct lookup_column *c = &p->keys->column[op->first_lookup + k];
+            const struct lookup_column *c = &p->keys->column[op->lookup.first + k];
             float *y = p->y + r * op->out + lookup_place(op, k);
             if (!has_single_keys(c)) {
-                struct bag b = bag_of(c, op->bag, p->first + r);
+                struct bag b = bag_of(c, op->lookup.bag, p->first + r);
                 add_bag(op, &b, y, row);
             } else if (c->at[p->first + r] != LOOKUP_NONE)
                 add_row(y, row + (size_t)c->at[p->first + r] * op->in, 1.0f, op->in);
@@ -157,7 +157,7 @@ static void add_example(const struct op *op, const struct op_pass *p, float *dw,
     uint32_t dim = op->in;
     float w;
     for (uint32_t k = 0; k < op->lookups; k++) {
-        struct bag b = bag_of(&p->keys->column[op->first_lookup + k], op->bag, r);
+        struct bag b = bag_of(&p->keys->column[op->lookup.first + k], op->lookup.bag, r);
         for (uint32_t i = 0; i < b.places; i++)
             if (weight_of(&b, i, &w))
                 add_row(dw + (size_t)b.at[i] * dim, dy + lookup_place(op, k), w / b.norm, dim);
@@ -169,7 +169,7 @@ static uint32_t ops_of(const struct model *m, uint32_t t, const struct op *of[OP
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < m->ops; i++)
-        if (m->op[i].lookups && m->op[i].table == t)
+        if (m->op[i].lookups && m->op[i].lookup.table == t)
             of[n++] = &m->op[i];
     return n;
 }

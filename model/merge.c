@@ -114,8 +114,8 @@ static void concatenate_backward(const struct op *op, const struct op_pass *p)
         memcpy(p->dx + r * width, dy + r * op->out, width * sizeof *p->dx);
 }
 
-static const struct op_type concatenate_op = {.forward = concatenate_forward,
-                                              .backward = concatenate_backward};
+static const struct op_type concatenate_op = {
+    .forward = concatenate_forward, .backward = concatenate_backward, .side_by_side = true};
 
 enum err merge_inputs(struct model *m, const struct job_layer *l, struct errmsg *e)
 {

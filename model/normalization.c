@@ -24,9 +24,9 @@ static enum err add_gamma_and_beta(struct model *m, struct op *op, struct errmsg
     struct tensor gamma = {.rank = 1, .shape = {op->in}}, beta = gamma;
     enum err code = ERR_OK;
     if (op->layer->normalization.scale)
-        code = weights_add(m, op, &op->gamma_offset, &gamma, "gamma", &ones, e);
+        code = weights_add(m, op, &op->normalization.gamma_offset, &gamma, "gamma", &ones, e);
     if (!code && op->layer->normalization.center)
-        code = weights_add(m, op, &op->beta_offset, &beta, "beta", &zeros, e);
+        code = weights_add(m, op, &op->normalization.beta_offset, &beta, "beta", &zeros, e);
     return code;
 }
 
@@ -57,9 +57,10 @@ enum err batch_normalization_add(struct model *m, const struct job_layer *l, str
     struct tensor variance = mean;
     enum err code = add_gamma_and_beta(m, &op, e);
     if (!code)
-        code = weights_add(m, &op, &op.mean_offset, &mean, "moving_mean", &zeros, e);
+        code = weights_add(m, &op, &op.normalization.mean_offset, &mean, "moving_mean", &zeros, e);
     if (!code)
-        code = weights_add(m, &op, &op.variance_offset, &variance, "moving_variance", &ones, e);
+        code = weights_add(m, &op, &op.normalization.variance_offset, &variance, "moving_variance",
+                           &ones, e);
     if (!code)
         op_append(m, &op);
     return code;
@@ -142,7 +143,8 @@ static void measure(const struct op *op, const struct batch_state *s, const floa
 static void slopes(const struct op *op, float *a, const float *w, const float *inverse)
 {
     for (size_t c = 0; c < op->in; c++)
-        a[c] = op->layer->normalization.scale ? w[op->gamma_offset + c] * inverse[c] : inverse[c];
+        a[c] = op->layer->normalization.scale ? w[op->normalization.gamma_offset + c] * inverse[c]
+                                              : inverse[c];
 }
 
 static void scale_normalized(float *y, const float *x, const float *mean, const float *a,
@@ -162,13 +164,15 @@ static void batch_forward(const struct op *op, const struct op_pass *p)
     if (p->train && op->layer->trainable) {
         measure(op, &s, p->x[0], p->rows);
     } else {
-        mean = w + op->mean_offset;
+        mean = w + op->normalization.mean_offset;
         for (size_t c = 0; c < op->in; c++)
-            s.inverse[c] = inverse_of(w[op->variance_offset + c], op->layer->normalization.epsilon);
+            s.inverse[c] = inverse_of(w[op->normalization.variance_offset + c],
+                                      op->layer->normalization.epsilon);
     }
     slopes(op, s.work, w, s.inverse);
     scale_normalized(p->y, p->x[0], mean, s.work,
-                     op->layer->normalization.center ? w + op->beta_offset : NULL, p->rows, op->in);
+                     op->layer->normalization.center ? w + op->normalization.beta_offset : NULL,
+                     p->rows, op->in);
 }
 
 /* sum[0] = column sums of dy, sum[1] = of dy xhat */
@@ -209,11 +213,11 @@ static void batch_backward(const struct op *op, const struct op_pass *p)
     sum_gradients(op, &s, dy, x, rows);
     for (size_t c = 0; c < cols; c++) {
         if (op->layer->normalization.scale)
-            dw[op->gamma_offset + c] = (float)s.sum[1][c];
+            dw[op->normalization.gamma_offset + c] = (float)s.sum[1][c];
         if (op->layer->normalization.center)
-            dw[op->beta_offset + c] = (float)s.sum[0][c];
-        dw[op->mean_offset + c] = s.mean[c] * (float)n;
-        dw[op->variance_offset + c] = s.variance[c] * (float)n;
+            dw[op->normalization.beta_offset + c] = (float)s.sum[0][c];
+        dw[op->normalization.mean_offset + c] = s.mean[c] * (float)n;
+        dw[op->normalization.variance_offset + c] = s.variance[c] * (float)n;
     }
     if (!dx)
         return;
@@ -256,8 +260,8 @@ static void layer_forward(const struct op *op, const struct op_pass *p)
     const size_t cols = op->in, rows = p->rows;
     const float *w = p->w, *x = p->x[0];
     float *y = p->y, *mean = p->state, *inverse = mean + rows;
-    const float *gamma = op->layer->normalization.scale ? w + op->gamma_offset : NULL;
-    const float *beta = op->layer->normalization.center ? w + op->beta_offset : NULL;
+    const float *gamma = op->layer->normalization.scale ? w + op->normalization.gamma_offset : NULL;
+    const float *beta = op->layer->normalization.center ? w + op->normalization.beta_offset : NULL;
     for (size_t r = 0; r < rows; r++, x += cols, y += cols) {
         measure_row(x, cols, op->layer->normalization.epsilon, &mean[r], &inverse[r]);
         for (size_t c = 0; c < cols; c++) {
@@ -272,9 +276,9 @@ static void sum_rows(const struct op *op, float *dw, const float *dy, const floa
                      const float *mean, const float *inverse)
 {
     const size_t cols = op->in;
-    float *dgamma = op->layer->normalization.scale ? dw + op->gamma_offset : NULL;
+    float *dgamma = op->layer->normalization.scale ? dw + op->normalization.gamma_offset : NULL;
     if (op->layer->normalization.center)
-        kernels()->column_sums(dw + op->beta_offset, dy, rows, cols);
+        kernels()->column_sums(dw + op->normalization.beta_offset, dy, rows, cols);
     if (!dgamma)
         return;
     memset(dgamma, 0, cols * sizeof *dgamma);
@@ -288,7 +292,7 @@ static void layer_backward(const struct op *op, const struct op_pass *p)
     const size_t cols = op->in, rows = p->rows;
     const float *w = p->w, *x = p->x[0], *dy = p->dy, *mean = p->state, *inverse = mean + rows;
     float *dx = p->dx;
-    const float *gamma = op->layer->normalization.scale ? w + op->gamma_offset : NULL;
+    const float *gamma = op->layer->normalization.scale ? w + op->normalization.gamma_offset : NULL;
     if (p->dw)
         sum_rows(op, p->dw, dy, x, rows, mean, inverse);
     for (size_t r = 0; dx && r < rows; r++, x += cols, dx += cols, dy += cols) {

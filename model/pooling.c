@@ -15,17 +15,19 @@ static enum err append_pooling(struct model *m, const struct job_layer *l, enum 
     struct op op = {.type = &pooling_op,
                     .layer = l,
                     .outer = 1,
-                    .pooling = pooling,
+                    .pooling.kind = pooling,
                     .reads_x = pooling == POOLING_MAX};
-    enum err code = window_init(&op.window, &m->shape, l->name, size, stride, close_by, padding, e);
+    enum err code =
+        window_init(&op.pooling.window, &m->shape, l->name, size, stride, close_by, padding, e);
     if (!code)
-        code = window_elems(&op.window, op.window.channels, &op.out, l->name, e);
+        code = window_elems(&op.pooling.window, op.pooling.window.channels, &op.out, l->name, e);
     if (code)
         return code;
-    op.channels = op.window.channels;
-    op.in = op.window.y.in * op.window.x.in * op.channels;
+    op.pooling.channels = op.pooling.window.channels;
+    op.in = op.pooling.window.y.in * op.pooling.window.x.in * op.pooling.channels;
     op_append(m, &op);
-    m->shape = (struct shape){.rank = 3, .dim = {op.window.y.out, op.window.x.out, op.channels}};
+    m->shape = (struct shape){
+        .rank = 3, .dim = {op.pooling.window.y.out, op.pooling.window.x.out, op.pooling.channels}};
     return ERR_OK;
 }
 
@@ -150,14 +152,14 @@ enum { KERNEL_TAPS_MAX = 255 };
 
 static bool by_kernel(const struct op *op)
 {
-    const struct window *w = &op->window;
-    return op->pooling == POOLING_MAX && window_is_tiled(w) &&
+    const struct window *w = &op->pooling.window;
+    return op->pooling.kind == POOLING_MAX && window_is_tiled(w) &&
            (uint64_t)w->y.size * w->x.size <= KERNEL_TAPS_MAX;
 }
 
 static size_t row_elems(const struct op *op)
 {
-    return (size_t)op->window.x.out * op->channels;
+    return (size_t)op->pooling.window.x.out * op->pooling.channels;
 }
 
 /* Memory for a row of maxima, and for the indices of their pixels. */
@@ -168,22 +170,23 @@ static size_t work_elems(const struct op *op)
 
 static struct kernel_pool kernel_of(const struct op *op)
 {
-    const struct window *w = &op->window;
+    const struct window *w = &op->pooling.window;
     return (struct kernel_pool){.size_y = w->y.size,
                                 .size_x = w->x.size,
                                 .stride_x = w->x.stride,
                                 .width = w->x.in,
                                 .windows = w->x.out,
-                                .channels = op->channels};
+                                .channels = op->pooling.channels};
 }
 
 static void rows_forward(const struct op *op, const struct op_pass *p)
 {
     const struct kernel_pool k = kernel_of(op);
-    const size_t out = row_elems(op), in = (size_t)op->window.y.stride * k.width * k.channels;
+    const size_t out = row_elems(op),
+                 in = (size_t)op->pooling.window.y.stride * k.width * k.channels;
     float *y = p->y;
     for (size_t b = 0; b < p->n; b++)
-        for (size_t r = 0; r < op->window.y.out; r++, y += out)
+        for (size_t r = 0; r < op->pooling.window.y.out; r++, y += out)
             kernels()->max_pool(y, (uint8_t *)p->work, p->x[0] + b * op->in + r * in, NULL, &k);
 }
 
@@ -191,11 +194,12 @@ static void rows_forward(const struct op *op, const struct op_pass *p)
 static void rows_backward(const struct op *op, const struct op_pass *p)
 {
     const struct kernel_pool k = kernel_of(op);
-    const size_t out = row_elems(op), in = (size_t)op->window.y.stride * k.width * k.channels;
+    const size_t out = row_elems(op),
+                 in = (size_t)op->pooling.window.y.stride * k.width * k.channels;
     uint8_t *which = (uint8_t *)(p->work + out);
     float *dy = p->dy;
     for (size_t b = 0; b < p->n; b++)
-        for (size_t r = 0; r < op->window.y.out; r++, dy += out) {
+        for (size_t r = 0; r < op->pooling.window.y.out; r++, dy += out) {
             size_t at = b * op->in + r * in;
             kernels()->max_pool(p->work, which, p->x[0] + at, NULL, &k);
             kernels()->max_unpool(p->dx + at, dy, which, &k);
@@ -206,7 +210,7 @@ static void rows_backward(const struct op *op, const struct op_pass *p)
 
 static void pooling_forward(const struct op *op, const struct op_pass *p)
 {
-    const struct window *w = &op->window;
+    const struct window *w = &op->pooling.window;
     const float *x = p->x[0];
     float *y = p->y;
     if (by_kernel(op)) {
@@ -215,9 +219,9 @@ static void pooling_forward(const struct op *op, const struct op_pass *p)
     }
     for (size_t b = 0; b < p->n; b++, x += op->in)
         for (uint32_t oy = 0; oy < w->y.out; oy++)
-            for (uint32_t ox = 0; ox < w->x.out; ox++, y += op->channels) {
+            for (uint32_t ox = 0; ox < w->x.out; ox++, y += op->pooling.channels) {
                 const struct taps t = taps_of(w, oy, ox);
-                if (op->pooling == POOLING_MAX)
+                if (op->pooling.kind == POOLING_MAX)
                     max_forward(y, w, x, &t);
                 else
                     average_forward(y, w, x, &t);
@@ -227,7 +231,7 @@ static void pooling_forward(const struct op *op, const struct op_pass *p)
 /* dy is changed temporarily, and restored. */
 static void pooling_backward(const struct op *op, const struct op_pass *p)
 {
-    const struct window *w = &op->window;
+    const struct window *w = &op->pooling.window;
     const float *x = p->x[0];
     float *dx = p->dx, *dy = p->dy;
     memset(dx, 0, p->n * op->in * sizeof *dx);
@@ -237,9 +241,9 @@ static void pooling_backward(const struct op *op, const struct op_pass *p)
     }
     for (size_t b = 0; b < p->n; b++, x += op->in, dx += op->in)
         for (uint32_t oy = 0; oy < w->y.out; oy++)
-            for (uint32_t ox = 0; ox < w->x.out; ox++, dy += op->channels) {
+            for (uint32_t ox = 0; ox < w->x.out; ox++, dy += op->pooling.channels) {
                 const struct taps t = taps_of(w, oy, ox);
-                if (op->pooling == POOLING_MAX)
+                if (op->pooling.kind == POOLING_MAX)
                     max_backward(dx, w, dy, x, &t);
                 else
                     average_backward(dx, w, dy, &t);

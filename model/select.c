@@ -39,7 +39,7 @@ enum err select_append(struct model *m, const struct job *job, const struct job_
     const struct job_selection *s = &job->model.selection[i];
     assert(i < job->model.selections);
     struct op op = {
-        .type = &select_op, .layer = l, .outer = 1, .inputs = 1, .first_range = m->ranges};
+        .type = &select_op, .layer = l, .outer = 1, .inputs = 1, .select.first = m->ranges};
     enum err err = grow(m, s->columns, e);
     if (err)
         return err;
@@ -48,11 +48,11 @@ enum err select_append(struct model *m, const struct job *job, const struct job_
         return err_set(e, ERR_INPUT,
                        "model.layers: %s: the columns that it names have no features, or too many",
                        l->name);
-    op.ranges = m->ranges - op.first_range;
+    op.select.ranges = m->ranges - op.select.first;
     op.in = m->features;
     op.out = (uint32_t)width;
     m->value = 0;
-    if (op.ranges > 1 || width != m->features)
+    if (op.select.ranges > 1 || width != m->features)
         op_append(m, &op);
     m->shape = (struct shape){.rank = 1, .dim = {op.out}};
     return ERR_OK;
@@ -63,8 +63,8 @@ static void select_forward(const struct op *op, const struct op_pass *p)
 {
     float *y = p->y;
     for (size_t r = 0; r < p->n; r++)
-        for (uint32_t i = 0; i < op->ranges; i++) {
-            const struct feature_range *of = &p->range[op->first_range + i];
+        for (uint32_t i = 0; i < op->select.ranges; i++) {
+            const struct feature_range *of = &p->range[op->select.first + i];
             memcpy(y, p->x[0] + r * op->in + of->first, of->n * sizeof *y);
             y += of->n;
         }

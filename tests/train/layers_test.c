@@ -140,8 +140,8 @@ static void fixture_init(struct fixture *f, enum layer_kind kind)
     f->w = mem_floats(model_layout(f->m)->elems);
     f->dw = mem_floats(model_layout(f->m)->elems);
     layout_init_values(model_layout(f->m), 1, 0, model_layout(f->m)->elems, f->w);
-    memcpy(f->w + f->m->op[0].gamma_offset, GAMMA, sizeof GAMMA);
-    memcpy(f->w + f->m->op[0].beta_offset, BETA, sizeof BETA);
+    memcpy(f->w + f->m->op[0].normalization.gamma_offset, GAMMA, sizeof GAMMA);
+    memcpy(f->w + f->m->op[0].normalization.beta_offset, BETA, sizeof BETA);
 }
 
 static void fixture_close(struct fixture *f)
@@ -179,9 +179,10 @@ static void batch_normalization_is_that_of_keras(void **state)
     model_train(f.run, f.w, &(struct examples){.n = ROWS, .x = X, .y = f.y}, 0, f.dw, &sums, NULL,
                 NULL);
     for (int c = 0; c < COLS; c++) {
-        float *r[2] = {f.w + op->mean_offset + c, f.w + op->variance_offset + c};
-        const float s[2] = {f.dw[op->mean_offset + (uint64_t)c],
-                            f.dw[op->variance_offset + (uint64_t)c]};
+        float *r[2] = {f.w + op->normalization.mean_offset + c,
+                       f.w + op->normalization.variance_offset + c};
+        const float s[2] = {f.dw[op->normalization.mean_offset + (uint64_t)c],
+                            f.dw[op->normalization.variance_offset + (uint64_t)c]};
         for (int i = 0; i < 2; i++)
             statistics[i * COLS + c] = *r[i] = 0.99f * *r[i] + 0.01f * (s[i] / ROWS);
     }

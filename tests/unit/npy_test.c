@@ -148,13 +148,14 @@ static void pairs_warn(struct fixture *f, const char *x, const char *y, const ch
                        const char *warning)
 {
     static const char rows[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }";
-    static const uint8_t four[4] = {1, 2, 3, 4}, labels[2] = {0, 1};
+    static const uint8_t labels[2] = {0, 1};
+    uint8_t four[4] = {1, 2, 3, 4}; /* no two files are the same */
     char name[64], patterns[2400] = "", words[1600];
     struct dataset d;
     idx_files_close(&f->files);
     idx_files_init(&f->files);
     for (int n, i = 0; i < 2; i++)
-        for (const char *at = i ? y : x; sscanf(at, "%63s%n", name, &n) == 1; at += n)
+        for (const char *at = i ? y : x; sscanf(at, "%63s%n", name, &n) == 1; at += n, four[0]++)
             put(f, name, i ? LABELS : rows, i ? labels : four, i ? sizeof labels : sizeof four);
     for (size_t i = 0, n = 0; globs[i]; i++)
         n += (size_t)snprintf(patterns + n, sizeof patterns - n, "%s%s", n ? "\n" : "",

@@ -159,7 +159,8 @@ static void a_field_that_makes_another_key_is_warned_of(void **state)
     struct job job = job_of("tuesday");
     char now[] = "model.layers[0].dense.units = 3\noptimizer = adam\ndata.trim = true\n"
                  "data.columns[0].key.name = user\n";
-    const struct warm_start s = {&job, fingerprint, dir, checkpoints, of(ELEMS), NULL, "{}"};
+    const struct warm_start s = {&job,      fingerprint, dir, folder_place(checkpoints),
+                                 of(ELEMS), NULL,        "{}"};
     write_final(7, "monday");
     struct manifest old = loaded(7);
     mem_free(old.identity_text);

@@ -155,6 +155,9 @@ struct manifest {
     uint32_t ps, *ps_threads; /* the plan: the number of shards of each ps */
 };
 void manifest_close(struct manifest *m);
+/* Makes *to a copy, which the caller owns; *to is unchanged on error. Errors: as checkpoint_publish; ERR_NOMEM. */
+enum err manifest_copy(struct manifest *to, const struct manifest *from,
+                       struct errmsg *e) MUST_CHECK;
 /* Returns, for sync, the number of complete epochs of `per_epoch` batches. */
 uint64_t manifest_epochs(const struct manifest *m, uint64_t per_epoch);
 

@@ -529,3 +529,16 @@ uint32_t beginnings_find(const struct beginnings *b, uint64_t now, uint32_t days
             return i;
     return b->runs;
 }
+
+/* A manifest has what its file has, and nothing else. */
+enum err manifest_copy(struct manifest *to, const struct manifest *from, struct errmsg *e)
+{
+    uint8_t *data;
+    size_t bytes;
+    enum err err = manifest_encode(from, &data, &bytes, e);
+    if (err)
+        return err;
+    err = manifest_decode(data, bytes, "a copy of a manifest", to, e);
+    mem_free(data);
+    return err;
+}

@@ -280,7 +280,7 @@ static void *bytes_copy(const void *from, size_t bytes)
     return to;
 }
 
-static struct manifest manifest_copy(const struct manifest *m)
+static struct manifest sim_manifest_copy(const struct manifest *m)
 {
     struct manifest to = *m;
     to.window_bits = bytes_copy(m->window_bits, m->window_bits_bytes);
@@ -353,7 +353,7 @@ static void on_manifest_written(struct sim *sim, struct sim_event *e)
 void sim_disk_publish(struct sim *sim, const struct manifest *m)
 {
     struct sim_manifest *out = calloc(1, sizeof *out);
-    out->m = manifest_copy(m);
+    out->m = sim_manifest_copy(m);
     sim_geo_publish(sim, out);
     struct sim_event *e = sim_after(sim, 300 + (int64_t)sim_below(sim, 5000), &sim->worker[0].proc,
                                     on_manifest_written);
@@ -373,7 +373,7 @@ enum err sim_disk_find(struct sim *sim, uint64_t below, struct manifest *m)
 {
     for (const struct sim_manifest *at = sim->manifests; at; at = at->next) {
         if (at->m.cut < below) {
-            *m = manifest_copy(&at->m);
+            *m = sim_manifest_copy(&at->m);
             return ERR_OK;
         }
     }
@@ -392,7 +392,7 @@ enum err sim_disk_load(struct sim *sim, uint64_t cut, struct manifest *m,
         enum err err = blocks->wanted ? sim_disk_read_rows(sim, &at->m, blocks->wanted, e) : ERR_OK;
         if (err)
             return err;
-        *m = manifest_copy(&at->m);
+        *m = sim_manifest_copy(&at->m);
         return ERR_OK;
     }
     return err_set(e, ERR_NOTFOUND, "cut %" PRIu64 " is not there", cut);

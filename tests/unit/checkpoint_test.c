@@ -277,6 +277,17 @@ static void a_manifest_comes_back_as_it_was(void **state)
     }
     assert_int_equal(r.ps, 2);
     assert_memory_equal(r.ps_threads, ps_threads, sizeof ps_threads);
+    struct manifest copied;
+    uint8_t *was, *is;
+    size_t was_bytes, is_bytes;
+    assert_ok(manifest_copy(&copied, &m, &e));
+    assert_ok(manifest_encode(&m, &was, &was_bytes, &e));
+    assert_ok(manifest_encode(&copied, &is, &is_bytes, &e));
+    assert_int_equal(is_bytes, was_bytes);
+    assert_memory_equal(is, was, was_bytes);
+    mem_free(was);
+    mem_free(is);
+    manifest_close(&copied);
     manifest_close(&r);
     blocks_free(&b);
 }

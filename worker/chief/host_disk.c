@@ -131,7 +131,6 @@ static void post_word(struct control *control, enum host_letter type, uint64_t n
 
 static void publication_free(struct publication *p)
 {
-    p->m.identity_text = NULL; /* owned by the job */
     manifest_close(&p->m);
     mem_free(p->from);
     mem_free(p);
@@ -256,54 +255,46 @@ static void publish(void *arg)
     publication_free(p);
 }
 
-static void *copy_of(const void *from, size_t bytes)
+static struct publication *publication_new(struct host *h, const struct manifest *m,
+                                           struct errmsg *e)
 {
-    void *to = mem_zalloc(bytes + 1, 1);
-    if (to && bytes)
-        memcpy(to, from, bytes);
-    return to;
-}
-
-static struct publication *publication_new(struct host *h, const struct manifest *m)
-{
+    const struct job *job = h->control->config.job;
+    struct manifest all = *m;
+    all.identity_text = job->identity_text;
+    (void)snprintf(all.run, sizeof all.run, "%s", job->checkpoint.run);
+    all.seconds = h->config.seconds_before + (double)(clock_now_ms() - h->started_ms) / 1000.0;
+    memcpy(all.data_fingerprint, h->config.contents->fingerprint, sizeof all.data_fingerprint);
+    all.eval.valid = h->has_eval;
+    all.eval.step = h->eval.step;
+    all.eval.loss = h->eval.loss;
+    memcpy(all.eval.metric, h->eval.metric, sizeof h->eval.metric);
     struct publication *p = mem_zalloc(1, sizeof *p);
-    if (!p)
+    uint32_t *from = mem_zalloc(m->files, sizeof *from);
+    enum err err = p && from ? manifest_copy(&p->m, &all, e)
+                             : err_memory_for(e, "the manifest of checkpoint %" PRIu64, m->cut);
+    if (err) {
+        mem_free(from);
+        mem_free(p);
         return NULL;
+    }
     p->host = h;
     p->holds = m->cut == h->kept_cut;
-    p->m = *m;
-    p->m.file = copy_of(m->file, m->files * sizeof *m->file);
-    p->m.window_bits = copy_of(m->window_bits, m->window_bits_bytes);
-    p->from = mem_zalloc(m->files, sizeof *p->from);
-    for (uint32_t i = 0; p->from && i < m->files; i++)
-        p->from[i] = chief_ps_of(h->chief, i);
-    p->m.redo.dropped = copy_of(m->redo.dropped, m->redo.dropped_bytes);
-    p->m.ps_threads = copy_of(m->ps_threads, m->ps * sizeof *m->ps_threads);
-    p->m.begun = (struct beginnings){.runs = 0};
-    bool listed = !beginnings_copy(&p->m.begun, m->begun.runs, m->begun.date, m->begun.clock);
-    p->m.identity_text = h->control->config.job->identity_text;
-    (void)snprintf(p->m.run, sizeof p->m.run, "%s", h->control->config.job->checkpoint.run);
-    p->m.seconds = h->config.seconds_before + (double)(clock_now_ms() - h->started_ms) / 1000.0;
-    memcpy(p->m.data_fingerprint, h->config.contents->fingerprint, sizeof p->m.data_fingerprint);
-    p->m.eval.valid = h->has_eval;
-    p->m.eval.step = h->eval.step;
-    p->m.eval.loss = h->eval.loss;
-    memcpy(p->m.eval.metric, h->eval.metric, sizeof h->eval.metric);
-    if (p->from && p->m.file && p->m.window_bits && p->m.redo.dropped && p->m.ps_threads && listed)
-        return p;
-    publication_free(p);
-    return NULL;
+    p->from = from;
+    for (uint32_t i = 0; i < m->files; i++)
+        from[i] = chief_ps_of(h->chief, i);
+    return p;
 }
 
 void host_publish(void *ctx, const struct manifest *m)
 {
     struct host *h = ctx;
-    struct publication *p = publication_new(h, m);
+    struct errmsg e = {"no memory to write the manifest"};
+    struct publication *p = publication_new(h, m, &e);
     if (p && disk_thread_post(&h->checkpoints_disk, publish, p) == ERR_OK)
         return;
     if (p)
         publication_free(p);
-    post_word(h->control, HOST_PUBLISHED, m->cut, "no memory to write the manifest");
+    post_word(h->control, HOST_PUBLISHED, m->cut, e.text);
 }
 
 /* ---- the journal ---- */

@@ -128,10 +128,10 @@ static bool layers_check(struct layers *l)
     uint64_t elems = model_layout(l->model)->elems;
     float *first = mem_floats(elems), most = 0;
     struct sums sums = {0};
-    model_train(l->run, l->w, &(struct examples){.n = ROWS, .x = l->x, .y = l->y}, 1, l->dw, &sums,
+    model_train(l->run, l->w, &(struct leaf){.n = ROWS, .x = l->x, .y = l->y}, 1, l->dw, &sums,
                 NULL, NULL);
     memcpy(first, l->dw, elems * sizeof *first);
-    model_train(l->run, l->w, &(struct examples){.n = ROWS, .x = l->x, .y = l->y}, 1, l->dw, &sums,
+    model_train(l->run, l->w, &(struct leaf){.n = ROWS, .x = l->x, .y = l->y}, 1, l->dw, &sums,
                 NULL, NULL);
     bool finite = isfinite(sums.loss);
     for (uint64_t i = 0; i < elems; i++) {

@@ -100,8 +100,7 @@ double net_gradient(struct net_thread *t, float *dw, const float *w)
     mlp_draw(&t->mlp);
     for (int i = 0; i < t->mlp.rows; i++)
         t->label[i] = (float)t->mlp.label[i];
-    model_train(t->run, w,
-                &(struct examples){.n = (uint32_t)t->mlp.rows, .x = t->mlp.x, .y = t->label},
+    model_train(t->run, w, &(struct leaf){.n = (uint32_t)t->mlp.rows, .x = t->mlp.x, .y = t->label},
                 t->seed + ++t->steps, dw, &sums, NULL, NULL);
     return sums.loss;
 }

@@ -495,5 +495,6 @@ enum err leaf_buffer_finish(struct leaf_buffer *r, struct leaf *leaf, struct err
     leaf->y = r->y;
     leaf->weight = r->weight;
     leaf->keys = r->columns ? &r->keys : NULL;
+    leaf->rows = NULL;
     return err;
 }

@@ -180,8 +180,8 @@ static enum err eval_rows_copy(struct eval_rows *r, struct row_lane *l,
 
 /* Set the keys and rows of *x for a block of that window; valid until the thread's next call. Errors: ERR_NOMEM,
  * ERR_DISK. Thread: the pool's thread `thread`. */
-static enum err eval_rows_set(struct eval_rows *r, uint32_t thread, uint64_t block,
-                              struct examples *x, struct errmsg *e)
+static enum err eval_rows_set(struct eval_rows *r, uint32_t thread, uint64_t block, struct leaf *x,
+                              struct errmsg *e)
 {
     struct row_lane *l = &r->lane[thread];
     struct leaf again;
@@ -288,7 +288,7 @@ void evaluator_free(struct evaluator *v)
 
 /* Add the scores of a head in the thread's last pass, over these examples. */
 static enum err rank_block(struct evaluator *v, uint32_t thread, uint32_t head,
-                           const struct examples *x, struct errmsg *e)
+                           const struct leaf *x, struct errmsg *e)
 {
     struct scored scored[ROWS];
     enum err err = ERR_OK;
@@ -310,15 +310,14 @@ static enum err evaluate_block(struct evaluator *v, uint32_t thread, uint64_t bl
     v->sums[block] = (struct sums){0};
     if (leaf->n == 0)
         return ERR_OK;
-    struct examples x = {.n = leaf->n, .x = leaf->x, .y = leaf->y, .weight = leaf->weight};
     if (v->rows)
-        err = eval_rows_set(v->rows, thread, block, &x, e);
+        err = eval_rows_set(v->rows, thread, block, leaf, e);
     if (err)
         return err;
-    model_eval(l->run, v->w, &x, &v->sums[block]);
+    model_eval(l->run, v->w, leaf, &v->sums[block]);
     for (uint32_t h = 0; h < v->job->model.heads && !err; h++)
         if (v->ranking[h])
-            err = rank_block(v, thread, h, &x, e);
+            err = rank_block(v, thread, h, leaf, e);
     return err;
 }
 

@@ -9,7 +9,7 @@
 
 struct model;
 struct model_run;
-struct examples;
+struct leaf;
 struct head;    /* layers.h */
 struct outputs; /* loss.h */
 
@@ -53,8 +53,8 @@ bool metric_is_needed(const struct job *job, uint32_t head, enum metric_needs ne
 
 /* Write what METRIC_SCORES need of the last pass, over these examples, for one of the head's labels. Returns their number:
  * examples without the label are left out. */
-uint32_t metric_scores(struct model_run *r, uint32_t head, uint32_t label,
-                       const struct examples *of, struct scored *out);
+uint32_t metric_scores(struct model_run *r, uint32_t head, uint32_t label, const struct leaf *of,
+                       struct scored *out);
 
 /* The number of sums that the job's metrics need, at most SUMS_MAX: one for each, at its index, and after them one
  * more for each metric that is not a mean over examples (precision, recall, normalized_entropy, calibration). The

@@ -21,20 +21,6 @@ struct packed;
 enum err model_new(struct model **m, const struct job *job, struct errmsg *e) MUST_CHECK;
 void model_free(struct model *m);
 
-/* The examples of a microbatch. */
-struct examples {
-    uint32_t n;
-    const float *x, *y; /* (n, features), (n, labels) */
-    /* (n, labels): 0: the label is absent, its value is not read, and it adds nothing to loss, gradient and metrics. Only of
-     * heads that are masked. NULL: all 1. */
-    const uint8_t *present;
-    /* (n): multiplies an example's loss, gradient and metrics; an example of weight 0 has gradient 0. NULL: all 1. */
-    const float *weight;
-    /* Tables: the rows that the examples look up, and the memory for the gradient by them. NULL: the model has none. */
-    const struct leaf_keys *keys;
-    const struct leaf_rows *rows;
-};
-
 /* The tensors in the flat block, and the tables' rows; valid as long as the model. */
 const struct layout *model_layout(const struct model *m);
 uint32_t model_features(const struct model *m); /* inputs of one row; 0: it only looks up keys */
@@ -81,7 +67,7 @@ typedef void model_ready(void *ctx, uint64_t first, uint64_t n);
  * over the n examples of the gradient of the example's loss, which is the weighted sum of the heads' losses; a head's is the
  * mean over its labels. n = 0 zeroes it. The gradient by rows of tables is added to of->rows->dw when the whole block is
  * ready. `key`: for dropout's random numbers, a function of (seed, epoch, microbatch id). Adds to *sums. Thread: any, one at a time per run; single-threaded BLAS. */
-void model_train(struct model_run *r, const float *w, const struct examples *of, uint64_t key,
+void model_train(struct model_run *r, const float *w, const struct leaf *of, uint64_t key,
                  float *dw, struct sums *sums, model_ready *ready, void *ctx);
 
 /* The weights of a trained model, for passes that only go forward: besides the flat block, the weights of some layers
@@ -95,14 +81,14 @@ void packed_free(struct packed *p); /* NULL is ignored */
  * outputs), one head after the other: the scores, after the softmax or sigmoid that the loss contains. Any number of
  * examples, rows_max at a time. Dense layers multiply without BLAS (dense.c): scores differ from model_eval's in the last
  * bits, and those of a row do not depend on the other rows. Allocates nothing. Errors: as model_run_fault, of this pass alone. */
-enum err model_predict(struct model_run *r, const struct packed *w, const struct examples *of,
+enum err model_predict(struct model_run *r, const struct packed *w, const struct leaf *of,
                        float *out, struct errmsg *e) MUST_CHECK;
 /* The output of lookup layer i alone. out: (n, width). Allocates nothing. */
-void model_look_up(struct model_run *r, const float *w, const struct examples *of, uint32_t i,
+void model_look_up(struct model_run *r, const float *w, const struct leaf *of, uint32_t i,
                    float *out);
 
 /* Forward without dropout; loss (without penalty and class weights) and metrics are added to *sums. */
-void model_eval(struct model_run *r, const float *w, const struct examples *of, struct sums *sums);
+void model_eval(struct model_run *r, const float *w, const struct leaf *of, struct sums *sums);
 
 /* A model whose input has more features than that of the run before: tells which rows of its tensors are new.
  * Features are only inserted, so the rows that are not new are, in the same order, the rows of the earlier model. */

@@ -196,14 +196,14 @@ static void run_forward(struct model_run *r, const float *x, const struct packed
 
 /* ---- loss and metrics ---- */
 
-static bool is_absent(const struct head *h, const struct examples *of, uint32_t columns, size_t i)
+static bool is_absent(const struct head *h, const struct leaf *of, uint32_t columns, size_t i)
 {
     size_t row = i / h->labels, column = h->first_label + i % h->labels;
     return h->masked && of->present && !of->present[row * columns + column];
 }
 
 /* The head's labels, 0 where they are absent. */
-static const float *labels_of(struct model_run *r, const struct head *h, const struct examples *of)
+static const float *labels_of(struct model_run *r, const struct head *h, const struct leaf *of)
 {
     const uint32_t columns = r->m->labels;
     if (h->labels == columns && !h->masked)
@@ -216,7 +216,7 @@ static const float *labels_of(struct model_run *r, const struct head *h, const s
 }
 
 /* The weights of the head's labels, times `factor` and the weights of their classes y; NULL: all 1. */
-static const float *weights_of(struct model_run *r, const struct head *h, const struct examples *of,
+static const float *weights_of(struct model_run *r, const struct head *h, const struct leaf *of,
                                const float *y, const float *class_weight, float factor)
 {
     bool two = job_loss_labels(h->loss) == LABELS_TWO_CLASSES;
@@ -241,7 +241,7 @@ static struct outputs outputs_of(const struct model_run *r, const struct head *h
 
 /* Add a head's loss and metrics. The gradient by z goes to the slot where the op that made z expects it, to those of earlier
  * heads. */
-static void score_head(struct model_run *r, uint32_t i, const struct examples *of, bool by_class,
+static void score_head(struct model_run *r, uint32_t i, const struct leaf *of, bool by_class,
                        struct sums *sums)
 {
     const struct head *h = &r->m->head[i];
@@ -257,15 +257,15 @@ static void score_head(struct model_run *r, uint32_t i, const struct examples *o
     metric_add(sums->metric, r->m, i, &o);
 }
 
-static void score(struct model_run *r, const struct examples *of, bool by_class, struct sums *sums)
+static void score(struct model_run *r, const struct leaf *of, bool by_class, struct sums *sums)
 {
     sums->examples += of->n;
     for (uint32_t i = 0; i < r->m->heads; i++)
         score_head(r, i, of, by_class, sums);
 }
 
-uint32_t metric_scores(struct model_run *r, uint32_t head, uint32_t label,
-                       const struct examples *of, struct scored *out)
+uint32_t metric_scores(struct model_run *r, uint32_t head, uint32_t label, const struct leaf *of,
+                       struct scored *out)
 {
     const struct head *h = &r->m->head[head];
     const float *y = labels_of(r, h, of), *weight = weights_of(r, h, of, y, NULL, 1.0f);
@@ -362,7 +362,7 @@ static void zero_gradient(const struct model *m, float *dw, model_ready *ready, 
         ready(ctx, 0, m->layout.elems);
 }
 
-void model_train(struct model_run *r, const float *w, const struct examples *of, uint64_t key,
+void model_train(struct model_run *r, const float *w, const struct leaf *of, uint64_t key,
                  float *dw, struct sums *sums, model_ready *ready, void *ctx)
 {
     uint32_t n = of->n;
@@ -382,7 +382,7 @@ void model_train(struct model_run *r, const float *w, const struct examples *of,
     run_backward(r, &p, ready, ctx);
 }
 
-void model_eval(struct model_run *r, const float *w, const struct examples *of, struct sums *sums)
+void model_eval(struct model_run *r, const float *w, const struct leaf *of, struct sums *sums)
 {
     assert(of->n <= r->rows_max);
     if (of->n == 0)
@@ -392,7 +392,7 @@ void model_eval(struct model_run *r, const float *w, const struct examples *of, 
     score(r, of, false, sums);
 }
 
-enum err model_predict(struct model_run *r, const struct packed *w, const struct examples *of,
+enum err model_predict(struct model_run *r, const struct packed *w, const struct leaf *of,
                        float *out, struct errmsg *e)
 {
     const size_t features = r->m->features;
@@ -416,7 +416,7 @@ enum err model_predict(struct model_run *r, const struct packed *w, const struct
     return model_run_fault(r, e);
 }
 
-void model_look_up(struct model_run *r, const float *w, const struct examples *of, uint32_t i,
+void model_look_up(struct model_run *r, const float *w, const struct leaf *of, uint32_t i,
                    float *out)
 {
     const struct op_pass p = {.w = w, .n = of->n, .keys = of->keys, .table = of->rows};

@@ -110,7 +110,7 @@ static void scorer_read_rows(struct scorer *s, const struct leaf_keys *keys)
 enum err scorer_run(struct scorer *s, uint32_t n, const float *x, const struct leaf_keys *keys,
                     float *out, struct errmsg *e)
 {
-    const struct examples of = {.n = n, .x = x, .keys = keys, .rows = &s->rows};
+    const struct leaf of = {.n = n, .x = x, .keys = keys, .rows = &s->rows};
     assert(n <= s->rows_max);
     unsigned was = kernels_flush_begin();
     scorer_read_rows(s, keys);
@@ -122,7 +122,7 @@ enum err scorer_run(struct scorer *s, uint32_t n, const float *x, const struct l
 void scorer_lookup(struct scorer *s, uint32_t n, const struct leaf_keys *keys, uint32_t i,
                    float *out)
 {
-    const struct examples of = {.n = n, .keys = keys, .rows = &s->rows};
+    const struct leaf of = {.n = n, .keys = keys, .rows = &s->rows};
     assert(n <= s->rows_max && s->layout);
     unsigned was = kernels_flush_begin();
     scorer_read_rows(s, keys);

@@ -39,14 +39,22 @@ struct leaf_rows {
     float *dw[ROW_TABLES_MAX];
 };
 
-/* Rows of a microbatch, or of a block of an evaluation. The memory is a leaf_buffer's (data/leaf_buffer.h). */
+/* Rows of a microbatch, or of a block of an evaluation: the examples of a pass of a model. The memory is a leaf_buffer's
+ * (data/leaf_buffer.h). */
 struct leaf {
     uint64_t id;   /* of a microbatch: batch id = epoch * order_batches + batch within the epoch */
     uint32_t leaf; /* and which one of the batch */
     uint32_t n;    /* number of rows, without those that are absent */
-    const float *x, *y;           /* (n, features) and (n), aligned to 64 bytes */
-    const float *weight;          /* (n); NULL: the rows have no weights */
+    const float *x, *y; /* (n, features) and (n, labels), aligned to 64 bytes */
+    /* (n, labels): 0: the label is absent, its value is not read, and it adds nothing to loss, gradient and metrics. Only of
+     * heads that are masked. NULL: all 1. */
+    const uint8_t *present;
+    /* (n): multiplies an example's loss, gradient and metrics; an example of weight 0 has gradient 0. NULL: all 1. */
+    const float *weight;
     const struct leaf_keys *keys; /* that the rows look up in tables; NULL: none */
+    /* their rows, and the memory for the gradient by them: of the step or the evaluation, not of the source. NULL: the model
+     * has none. */
+    const struct leaf_rows *rows;
 };
 
 #endif

@@ -219,8 +219,7 @@ void trained_outputs(struct trained *t, uint32_t first, uint32_t n, float *out)
     assert_int_equal(there, n);
     must(t, model_run_new(&run, t->model, n, &t->e));
     const struct leaf_keys *keys = keys_of(t, rows, n, &room, &of);
-    model_eval(run, t->w, &(struct examples){.n = n, .x = x, .y = y, .keys = keys, .rows = &of},
-               &sums);
+    model_eval(run, t->w, &(struct leaf){.n = n, .x = x, .y = y, .keys = keys, .rows = &of}, &sums);
     must(t, model_run_fault(run, &t->e));
     memcpy(out, model_run_outputs(run, 0), (size_t)n * model_outputs(t->model) * sizeof *out);
     model_run_free(run);

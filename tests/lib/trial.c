@@ -87,12 +87,12 @@ struct sums trial_train_rows(struct trial *t, uint32_t first, uint32_t n, uint64
     bool tables = job_has_tables(&t->job);
     leaf_forget_gradient(&t->leaf);
     model_train(t->run, t->w,
-                &(struct examples){.n = n,
-                                   .x = t->x + (size_t)first * model_features(t->m),
-                                   .y = t->y + (size_t)first * model_labels(t->m),
-                                   .present = t->present + (size_t)first * model_labels(t->m),
-                                   .keys = tables ? leaf_from(&t->leaf, first) : NULL,
-                                   .rows = tables ? &t->leaf.rows : NULL},
+                &(struct leaf){.n = n,
+                               .x = t->x + (size_t)first * model_features(t->m),
+                               .y = t->y + (size_t)first * model_labels(t->m),
+                               .present = t->present + (size_t)first * model_labels(t->m),
+                               .keys = tables ? leaf_from(&t->leaf, first) : NULL,
+                               .rows = tables ? &t->leaf.rows : NULL},
                 key, t->dw, &sums, NULL, NULL);
     assert_true(sums.examples == (double)n);
     return sums;

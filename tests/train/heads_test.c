@@ -29,9 +29,9 @@ static void two_heads(struct job *j)
     j->model.metric[1].head = j->model.metric[2].head = 1;
 }
 
-static struct examples examples_of(const struct trial *t)
+static struct leaf examples_of(const struct trial *t)
 {
-    return (struct examples){.n = ROWS, .x = t->x, .y = t->y, .present = t->present};
+    return (struct leaf){.n = ROWS, .x = t->x, .y = t->y, .present = t->present};
 }
 
 static double share_of_largest(const float *z, const float *y)
@@ -52,7 +52,7 @@ static void metrics_of_a_masked_head_are_means_over_the_labels_that_are_there(vo
     struct trial t;
     struct sums sums = {0};
     trial_init(&t, two_heads, ROWS, 1);
-    const struct examples of = examples_of(&t);
+    const struct leaf of = examples_of(&t);
     model_eval(t.run, t.w, &of, &sums);
     const float *z = model_run_outputs(t.run, 1);
     double loss = 0, there = 0;
@@ -78,7 +78,7 @@ static void scores_of_a_masked_head_are_those_of_the_labels_that_are_there(void 
     struct sums sums = {0};
     struct scored scored[ROWS];
     trial_init(&t, two_heads, ROWS, 1);
-    const struct examples of = examples_of(&t);
+    const struct leaf of = examples_of(&t);
     model_eval(t.run, t.w, &of, &sums);
     uint32_t n = metric_scores(t.run, 1, 0, &of, scored), at = 0;
     for (uint32_t i = 0; i < ROWS; i++)
@@ -104,7 +104,7 @@ static void predictions_are_head_after_head(void **state)
     trial_init(&t, two_heads, ROWS, 1);
     assert_int_equal(model_outputs(t.m), CLASSES + 1);
     assert_int_equal(packed_new(&packed, t.m, t.w, &e), ERR_OK);
-    const struct examples of = examples_of(&t);
+    const struct leaf of = examples_of(&t);
     assert_int_equal(model_predict(t.run, packed, &of, out, &e), ERR_OK);
     model_eval(t.run, t.w, &of, &sums);
     for (uint32_t i = 0; i < ROWS; i++) {

@@ -122,8 +122,8 @@ static void losses_and_gradients_are_those_of_keras(void **state)
         for (uint32_t t = 0; t < l->tensors; t++)
             wave(w + l->tensor[t].offset_elems, l->tensor[t].elems, 0.9, t, 0.5);
         struct sums sums = {0};
-        model_train(run, w, &(struct examples){.n = ROWS, .x = x, .y = (const float[]){0, 2}}, 0,
-                    dw, &sums, NULL, NULL);
+        model_train(run, w, &(struct leaf){.n = ROWS, .x = x, .y = (const float[]){0, 2}}, 0, dw,
+                    &sums, NULL, NULL);
         assert_near("loss", sums.loss, KNOWN[i].loss);
         assert_gradients(&KNOWN[i], l, dw);
         mem_free(w);

@@ -176,7 +176,7 @@ static void batch_normalization_is_that_of_keras(void **state)
 
     /* The shard's update by the push: r = m r + (1 - m) s / n. */
     struct sums sums = {0};
-    model_train(f.run, f.w, &(struct examples){.n = ROWS, .x = X, .y = f.y}, 0, f.dw, &sums, NULL,
+    model_train(f.run, f.w, &(struct leaf){.n = ROWS, .x = X, .y = f.y}, 0, f.dw, &sums, NULL,
                 NULL);
     for (int c = 0; c < COLS; c++) {
         float *r[2] = {f.w + op->normalization.mean_offset + c,
@@ -212,10 +212,9 @@ static void moving_statistics_are_tensors_of_their_own_role(void **state)
 
     /* No examples: nothing to average. */
     struct sums sums = {0};
-    model_train(f.run, f.w, &(struct examples){.n = ROWS, .x = X, .y = f.y}, 0, f.dw, &sums, NULL,
+    model_train(f.run, f.w, &(struct leaf){.n = ROWS, .x = X, .y = f.y}, 0, f.dw, &sums, NULL,
                 NULL);
-    model_train(f.run, f.w, &(struct examples){.n = 0, .x = X, .y = f.y}, 0, f.dw, &sums, NULL,
-                NULL);
+    model_train(f.run, f.w, &(struct leaf){.n = 0, .x = X, .y = f.y}, 0, f.dw, &sums, NULL, NULL);
     for (uint64_t i = 0; i < l->elems; i++)
         assert_true(f.dw[i] == 0.0f);
     fixture_close(&f);
@@ -261,9 +260,9 @@ static void an_id_that_is_not_in_the_table_is_an_error_of_the_data(void **state)
         float *w = mem_floats(model_layout(m)->elems), *dw = mem_floats(model_layout(m)->elems);
         const float x[] = {0, 4, 3, bad[i]}, y[] = {0, 1};
         struct sums sums = {0};
-        model_train(run, w, &(struct examples){.n = 1, .x = x, .y = y}, 0, dw, &sums, NULL, NULL);
+        model_train(run, w, &(struct leaf){.n = 1, .x = x, .y = y}, 0, dw, &sums, NULL, NULL);
         assert_int_equal(model_run_fault(run, &e), ERR_OK);
-        model_train(run, w, &(struct examples){.n = 2, .x = x, .y = y}, 0, dw, &sums, NULL, NULL);
+        model_train(run, w, &(struct leaf){.n = 2, .x = x, .y = y}, 0, dw, &sums, NULL, NULL);
         assert_int_equal(model_run_fault(run, &e), ERR_INPUT);
         assert_non_null(strstr(e.text, "embedding_0"));
         assert_non_null(strstr(e.text, i < 5 ? "rows 0 to 4" : "which is not a whole number"));
@@ -338,8 +337,8 @@ static void metrics_are_those_of_keras(void **state)
     assert_int_equal(model_new(&m, &job, &e), ERR_OK);
     assert_int_equal(model_run_new(&run, m, N, &e), ERR_OK);
     struct sums sums = {0};
-    model_eval(run, &one, &(struct examples){.n = 3, .x = x, .y = y}, &sums);
-    model_eval(run, &one, &(struct examples){.n = N - 3, .x = x + 3, .y = y + 3}, &sums);
+    model_eval(run, &one, &(struct leaf){.n = 3, .x = x, .y = y}, &sums);
+    model_eval(run, &one, &(struct leaf){.n = N - 3, .x = x + 3, .y = y + 3}, &sums);
     for (uint32_t i = 0; i < KINDS; i++) {
         double got = metric_value(&job, i, sums.metric, sums.examples);
         assert_true(isnan(wanted[i]) ? isnan(got) : fabs(got - wanted[i]) < 1e-6);
@@ -408,7 +407,7 @@ static void a_model_that_predicts_the_rate_has_a_normalized_entropy_of_one(void 
     assert_int_equal(model_new(&m, &job, &e), ERR_OK);
     assert_int_equal(model_run_new(&run, m, 4, &e), ERR_OK);
     struct sums sums = {0};
-    model_eval(run, w, &(struct examples){.n = 4, .x = x, .y = y}, &sums);
+    model_eval(run, w, &(struct leaf){.n = 4, .x = x, .y = y}, &sums);
     assert_true(fabs(metric_value(&job, 0, sums.metric, 4) - 1.0) < 1e-6);
     assert_true(fabs(metric_value(&job, 1, sums.metric, 4) - 1.0) < 1e-6);
     model_run_free(run);
@@ -434,7 +433,7 @@ static void a_step_with_class_weights_and_l2_is_that_of_keras(void **state)
     assert_int_equal(model_new(&m, &job, &e), ERR_OK);
     assert_int_equal(model_run_new(&run, m, ROWS, &e), ERR_OK);
     struct sums sums = {0};
-    model_train(run, w, &(struct examples){.n = ROWS, .x = X, .y = y}, 0, dw, &sums, NULL, NULL);
+    model_train(run, w, &(struct leaf){.n = ROWS, .x = X, .y = y}, 0, dw, &sums, NULL, NULL);
     assert_true(fabs(sums.loss / ROWS - 2.5858025898993016) < 1e-6);
     for (int i = 0; i < 4; i++)
         got[i] = w[i < 3 ? i : 16] - dw[i < 3 ? i : 16] / ROWS;
@@ -442,7 +441,7 @@ static void a_step_with_class_weights_and_l2_is_that_of_keras(void **state)
 
     /* Evaluation has no class weights, and the penalty once. */
     struct sums plain = {0};
-    model_eval(run, w, &(struct examples){.n = ROWS, .x = X, .y = y}, &plain);
+    model_eval(run, w, &(struct leaf){.n = ROWS, .x = X, .y = y}, &plain);
     assert_true(plain.loss < sums.loss);
     double penalty = 0.01 * (0.25 + 0.0625 + 0.01);
     assert_true(fabs(model_penalty(m, w) - penalty) < 1e-8);

@@ -175,7 +175,7 @@ static struct sums train(struct trial *f, uint64_t key)
 static struct sums eval(struct trial *f)
 {
     struct sums sums = {0};
-    model_eval(f->run, f->w, &(struct examples){.n = ROWS, .x = f->x, .y = f->y}, &sums);
+    model_eval(f->run, f->w, &(struct leaf){.n = ROWS, .x = f->x, .y = f->y}, &sums);
     return sums;
 }
 
@@ -255,15 +255,15 @@ static void ready_tells_final_ranges_last_layer_first(void **state)
     mlp(&f);
     struct told t = {.f = &f, .next_end = f.elems, .seen = mem_floats(f.elems)};
     struct sums sums = {0};
-    model_train(f.run, f.w, &(struct examples){.n = ROWS, .x = f.x, .y = f.y}, 3, f.dw, &sums,
-                on_ready, &t);
+    model_train(f.run, f.w, &(struct leaf){.n = ROWS, .x = f.x, .y = f.y}, 3, f.dw, &sums, on_ready,
+                &t);
     assert_int_equal(t.calls, 2);
     assert_int_equal(t.next_end, 0);
     assert_memory_equal(t.seen, f.dw, f.elems * sizeof(float));
 
     t.next_end = f.elems;
-    model_train(f.run, f.w, &(struct examples){.n = 0, .x = f.x, .y = f.y}, 3, f.dw, &sums,
-                on_ready, &t);
+    model_train(f.run, f.w, &(struct leaf){.n = 0, .x = f.x, .y = f.y}, 3, f.dw, &sums, on_ready,
+                &t);
     assert_int_equal(t.next_end, 0);
     mem_free(t.seen);
     trial_close(&f);
@@ -389,7 +389,7 @@ static struct sums by_hand(enum loss_kind loss, bool from_logits, enum activatio
     memset(f.w, 0, f.elems * sizeof *f.w);
     f.w[0] = 1.0f;
     struct sums sums = {0};
-    model_eval(f.run, f.w, &(struct examples){.n = 4, .x = x, .y = y}, &sums);
+    model_eval(f.run, f.w, &(struct leaf){.n = 4, .x = x, .y = y}, &sums);
     trial_close(&f);
     return sums;
 }
@@ -430,8 +430,7 @@ static void cross_entropies_hold_for_extreme_logits(void **state)
     memset(f.w, 0, f.elems * sizeof *f.w);
     f.w[0] = 1.0f, f.w[1] = -1.0f;
     struct sums sums = {0};
-    model_train(f.run, f.w, &(struct examples){.n = 4, .x = x, .y = right}, 0, f.dw, &sums, NULL,
-                NULL);
+    model_train(f.run, f.w, &(struct leaf){.n = 4, .x = x, .y = right}, 0, f.dw, &sums, NULL, NULL);
     assert_true(fabs(sums.loss - (1000 + 1000 + 60 + 60)) < 1e-3);
     for (uint64_t i = 0; i < f.elems; i++)
         assert_true(isfinite(f.dw[i]));
@@ -572,8 +571,8 @@ static void *train_on_a_thread(void *arg)
         return NULL;
     struct sums sums = {0};
     for (uint64_t key = 0; key < 20; key++)
-        model_train(run, t->f->w, &(struct examples){.n = ROWS, .x = t->f->x, .y = t->f->y}, key,
-                    t->dw, &sums, NULL, NULL);
+        model_train(run, t->f->w, &(struct leaf){.n = ROWS, .x = t->f->x, .y = t->f->y}, key, t->dw,
+                    &sums, NULL, NULL);
     model_run_free(run);
     return NULL;
 }

@@ -99,7 +99,7 @@ static void learn_in_one_process(const struct job *job, char digest[LEARNED_DIGE
         struct sums sums = {0};
         uint32_t n = order_leaf(&order, id, 0, rows);
         assert_int_equal(gathered_rows(&data, rows, n, x, y, &n, &e), ERR_OK);
-        model_train(run, w, &(struct examples){.n = n, .x = x, .y = y},
+        model_train(run, w, &(struct leaf){.n = n, .x = x, .y = y},
                     rng_key(job->training.seed, RNG_DROPOUT, id, 0), dw, &sums, ignore_ready, NULL);
         apply(&job->optimizer, layout, id + 1, w, slot, dw, 1.0f / (float)n);
     }

@@ -58,10 +58,10 @@ static void predict(struct trial *t, uint32_t rows_max, float *out)
     struct model_run *run;
     struct packed *packed;
     struct errmsg e;
-    const struct examples of = {.n = ROWS,
-                                .x = t->x,
-                                .keys = model_layout(t->m)->rows ? &t->leaf.keys : NULL,
-                                .rows = &t->leaf.rows};
+    const struct leaf of = {.n = ROWS,
+                            .x = t->x,
+                            .keys = model_layout(t->m)->rows ? &t->leaf.keys : NULL,
+                            .rows = &t->leaf.rows};
     assert_int_equal(model_run_new(&run, t->m, rows_max, &e), ERR_OK);
     assert_int_equal(packed_new(&packed, t->m, t->w, &e), ERR_OK);
     assert_int_equal(model_predict(run, packed, &of, out, &e), ERR_OK);
@@ -95,11 +95,11 @@ static void scores_are_the_outputs_of_an_evaluation(void **state)
         trial_init(&t, MODELS[i], ROWS, 3);
         predict(&t, ROWS, out);
         model_eval(t.run, t.w,
-                   &(struct examples){.n = ROWS,
-                                      .x = t.x,
-                                      .y = t.y,
-                                      .keys = model_layout(t.m)->rows ? &t.leaf.keys : NULL,
-                                      .rows = &t.leaf.rows},
+                   &(struct leaf){.n = ROWS,
+                                  .x = t.x,
+                                  .y = t.y,
+                                  .keys = model_layout(t.m)->rows ? &t.leaf.keys : NULL,
+                                  .rows = &t.leaf.rows},
                    &sums);
         const float *z = model_run_outputs(t.run, 0);
         for (int k = 0; k < ROWS * OUTPUTS; k++)

@@ -62,10 +62,10 @@ static void bag_of(void (*make)(struct job *), const int at[LEAF_WIDTH],
         memset(t.w, 0, t.elems * sizeof *t.w);
         t.w[c] = 1.0f;
         t.leaf.rows.dw[0] = NULL; /* an evaluation has none */
-        model_eval(t.run, t.w,
-                   &(struct examples){
-                       .n = 1, .x = t.x, .y = t.y, .keys = &t.leaf.keys, .rows = &t.leaf.rows},
-                   &sums);
+        model_eval(
+            t.run, t.w,
+            &(struct leaf){.n = 1, .x = t.x, .y = t.y, .keys = &t.leaf.keys, .rows = &t.leaf.rows},
+            &sums);
         out[c] = (double)model_run_outputs(t.run, 0)[0];
     }
     trial_close(&t);
@@ -227,10 +227,10 @@ static void a_gradient_is_added_to_what_is_there(void **state)
     (void)trial_loss(&t);
     float once = t.leaf.dw[0][2];
     struct sums sums = {0};
-    model_train(t.run, t.w,
-                &(struct examples){
-                    .n = ROWS, .x = t.x, .y = t.y, .keys = &t.leaf.keys, .rows = &t.leaf.rows},
-                0, t.dw, &sums, NULL, NULL);
+    model_train(
+        t.run, t.w,
+        &(struct leaf){.n = ROWS, .x = t.x, .y = t.y, .keys = &t.leaf.keys, .rows = &t.leaf.rows},
+        0, t.dw, &sums, NULL, NULL);
     assert_true(once != 0.0f && fabsf(t.leaf.dw[0][2] - 2.0f * once) <= 1e-6f);
     trial_close(&t);
 }

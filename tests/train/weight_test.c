@@ -45,7 +45,7 @@ static struct trained train(const struct job *job, const float *x, const float *
     t.elems = model_layout(m)->elems;
     assert_in_range(t.elems, 1, ELEMS_MAX);
     layout_init_values(model_layout(m), 1, 0, t.elems, w);
-    const struct examples of = {.n = n, .x = x, .y = y, .weight = weight};
+    const struct leaf of = {.n = n, .x = x, .y = y, .weight = weight};
     model_train(run, w, &of, 0, t.dw, &t.sums, NULL, NULL);
     model_run_free(run);
     model_free(m);

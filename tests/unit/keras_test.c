@@ -239,7 +239,7 @@ static void an_archive_of_keras_predicts_as_in_keras(void **state)
         x[i] = (float)i / (ROWS * FEATURES);
     must(keras_import(&k, "tests/data/keras/small.keras", &refused, &e));
     must(model_run_new(&run, k.model, ROWS, &e));
-    const struct examples rows = {.n = ROWS, .x = x};
+    const struct leaf rows = {.n = ROWS, .x = x};
     must(packed_new(&w, k.model, k.w, &e));
     must(model_predict(run, w, &rows, ours, &e));
     for (int i = 0; i < ROWS * CLASSES; i++)

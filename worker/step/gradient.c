@@ -280,27 +280,26 @@ static enum err take_rows(struct worker_thread *t, const struct leaf_keys *keys,
 static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errmsg *e)
 {
     struct gradient *g = t->g;
-    struct leaf batch = {.n = 0};
+    struct leaf m = {.n = 0};
     uint64_t id;
     uint32_t of;
     bool there = epochs_leaf(g->work, g->batch, leaf, &id, &of);
     enum err err = ERR_OK;
     if (g->held)
-        batch = *batch_leaf(g->held, leaf);
+        m = *batch_leaf(g->held, leaf);
     else if (there)
-        err = loader_get(g->loader, id, of, &batch, e);
+        err = loader_get(g->loader, id, of, &m, e);
     struct leaf_rows rows;
-    struct examples examples = {.n = batch.n, .x = batch.x, .y = batch.y, .weight = batch.weight};
     if (g->held && !err) {
-        examples.keys = batch.n ? batch.keys : NULL;
-        examples.rows = &rows;
-        err = take_rows(t, examples.keys, &rows);
+        m.keys = m.n ? m.keys : NULL;
+        m.rows = &rows;
+        err = take_rows(t, m.keys, &rows);
     }
     if (err)
         return err;
     t->reported_from = g->elems;
     g->leaf_sums[leaf] = (struct sums){0};
-    model_train(t->run, g->w, &examples, rng_key(g->seed, RNG_DROPOUT, id, of),
+    model_train(t->run, g->w, &m, rng_key(g->seed, RNG_DROPOUT, id, of),
                 t->piece->block[__builtin_popcount(t->leaf)], &g->leaf_sums[leaf], on_ready, t);
     err = model_run_fault(t->run, NULL);
     if (!err && g->held)
@@ -308,7 +307,7 @@ static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errm
     if (!err)
         on_ready(t, 0, t->reported_from); /* an empty microbatch reports no range */
     if (there && !g->held)
-        loader_release(g->loader, &batch);
+        loader_release(g->loader, &m);
     return err;
 }
 

@@ -70,13 +70,15 @@ static struct job job_of(const char *identity)
     return job;
 }
 
+static const char *encoding = "{}";
+
 static enum err begin_job(struct job *job, char words[FIRST_WEIGHTS_WORDS_BYTES], struct errmsg *e)
 {
     const struct first_weights s = {.job = job,
                                     .data_fingerprint = fingerprint,
                                     .checkpoints = folder_place(checkpoints),
                                     .layout = &layout,
-                                    .encoding = "{}",
+                                    .encoding = encoding,
                                     .words = words};
     return first_weights_begin(&s, e);
 }
@@ -123,6 +125,71 @@ static void the_first_cut_has_the_files_values_and_the_initializers(void **state
         }
     manifest_close(&m);
     job_close(&job);
+}
+
+/* The last warning of a job that begins with the weights, with and next to which are these columns. */
+static const char *warning(const char *is, const char *was)
+{
+    static char said[1200];
+    char path[sizeof file + 16], text[1000], words[FIRST_WEIGHTS_WORDS_BYTES];
+    struct errmsg e = {""};
+    struct job job = job_of("x = 1\n");
+    (void)snprintf(path, sizeof path, "%s/encoding.json", folder_dir);
+    (void)unlink(path);
+    FILE *f = was ? fopen(path, "w") : NULL;
+    if (f) {
+        assert_true(fprintf(f, "{\"columns\": [%s]}", was) > 0);
+        assert_int_equal(fclose(f), 0);
+    }
+    (void)snprintf(text, sizeof text, "{\"columns\": [%s]}", is);
+    encoding = text;
+    log_init("test", LOG_WARN);
+    log_warn("nothing");
+    if (begin_job(&job, words, &e))
+        fail_msg("%s", e.text);
+    log_last_words(false, said, sizeof said);
+    log_init("test", LOG_ERROR);
+    encoding = "{}";
+    job_close(&job);
+    assert_int_equal(folder_remove(checkpoints), 0);
+    return said;
+}
+
+static void columns_that_mean_something_else_than_in_the_file_are_named(void **state)
+{
+    (void)state;
+#define COLUMN(name, feature, rest) "{\"name\": \"" name "\", \"feature\": " #feature ", " rest "}"
+#define WORDS(list) "\"category\": {\"words\": [" list "]}"
+#define SCALE(shift, divisor) "\"number\": {\"shift\": " #shift ", \"divisor\": " #divisor "}"
+#define BORDERS(list) "\"buckets\": {\"borders\": [" list "]}"
+    static const struct {
+        const char *is, *was, *said;
+    } of[] = {
+        {COLUMN("c", 0, WORDS("\"q\", \"p\"")), NULL, "nothing"},
+        {COLUMN("c", 0, WORDS("\"q\", \"p\"")), COLUMN("c", 0, WORDS("\"q\"")), "nothing"},
+        {COLUMN("c", 0, WORDS("\"q\", \"p\"")), COLUMN("other", 0, WORDS("\"p\"")), "nothing"},
+        {COLUMN("c", 0, WORDS("\"q\", \"p\"")), COLUMN("c", 0, WORDS("\"p\", \"q\"")),
+         "column \"c\": word 1 is \"q\", and was \"p\"; give a layer"},
+        {COLUMN("n", 0, SCALE(2.5, 3)), COLUMN("n", 0, SCALE(2.5, 3.0)), "nothing"},
+        {COLUMN("n", 0, SCALE(2.5, 3)), COLUMN("n", 0, SCALE(1, 4)),
+         "column \"n\": its scale is (x - 2.5) / 3, and was (x - 1) / 4; give a layer"},
+        {COLUMN("b", 0, BORDERS("1.5, 2")), COLUMN("b", 0, BORDERS("1.5, 2")), "nothing"},
+        {COLUMN("b", 0, BORDERS("1.5, 2")), COLUMN("b", 0, BORDERS("1.5, 3")),
+         "column \"b\": its buckets have other borders; give a layer"},
+        {COLUMN("b", 1, BORDERS("2")), COLUMN("b", 3, BORDERS("2")),
+         "column \"b\": its first feature is 1, and was 3; give a layer"},
+        {COLUMN("a", 1, "\"x\": 1") ", " COLUMN("b", 2, "\"x\": 1") ", " COLUMN(
+             "c", 3, "\"x\": 1") ", " COLUMN("d", 0, "\"x\": 1"),
+         COLUMN("d", 3, "\"x\": 1") ", " COLUMN("c", 2, "\"x\": 1") ", " COLUMN(
+             "b", 1, "\"x\": 1") ", " COLUMN("a", 0, "\"x\": 1"),
+         "column \"c\": its first feature is 3, and was 2 (and 1 more); give a layer"},
+    };
+    write_file(10);
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        const char *said = warning(of[i].is, of[i].was);
+        if (!strstr(said, of[i].said))
+            fail_msg("%zu: %s", i, said);
+    }
 }
 
 static void a_job_that_resumes_takes_the_same_values_or_none(void **state)
@@ -215,6 +282,8 @@ int main(void)
     log_init("test", LOG_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_first_cut_has_the_files_values_and_the_initializers,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(columns_that_mean_something_else_than_in_the_file_are_named,
                                         begin, end),
         cmocka_unit_test_setup_teardown(a_job_that_resumes_takes_the_same_values_or_none, begin,
                                         end),

@@ -1,12 +1,14 @@
 #include "worker/warm_start/first_weights.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/process/files.h"
 #include "common/checkpoint/row_frame.h"
 #include "export/export.h"
@@ -71,6 +73,132 @@ enum err first_weights_read(const struct job *job, const struct layout *l, float
     if (!err || err == ERR_NOMEM || err == ERR_FILES)
         return err;
     return err_wrap(e, err == ERR_IO ? ERR_IO : ERR_INPUT, "model.weights: ");
+}
+
+/* ---- the columns with which the file was learned ---- */
+
+enum { NAMED_MAX = 3 };
+
+/* Differences of columns. The text has the first NAMED_MAX of them. */
+struct differences {
+    size_t n, at;
+    char text[600];
+};
+
+static void differ(struct differences *d, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void differ(struct differences *d, const char *name, const char *fmt, ...)
+{
+    char what[128];
+    va_list args;
+    if (d->n++ >= NAMED_MAX || d->at >= sizeof d->text)
+        return;
+    va_start(args, fmt);
+    (void)vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
+    d->at += (size_t)snprintf(d->text + d->at, sizeof d->text - d->at, "%scolumn \"%.60s\": %s",
+                              d->n > 1 ? "; " : "", SHOWN(name), what);
+}
+
+/* A word that only one of the lists has follows the others, and has features of its own. */
+static void compare_words(struct differences *d, const char *name, const json_t *was,
+                          const json_t *is)
+{
+    for (size_t i = 0; i < json_array_size(was) && i < json_array_size(is); i++) {
+        const char *a = json_string_value(json_array_get(was, i));
+        const char *b = json_string_value(json_array_get(is, i));
+        if (json_equal(json_array_get(was, i), json_array_get(is, i)))
+            continue;
+        differ(d, name, "word %zu is \"%.30s\", and was \"%.30s\"", i + 1, b ? SHOWN(b) : "..",
+               a ? SHOWN(a) : "..");
+        return;
+    }
+}
+
+static double json_number_in(const json_t *o, const char *key)
+{
+    return json_number_value(json_object_get(o, key));
+}
+
+static void compare_scales(struct differences *d, const char *name, const json_t *was,
+                           const json_t *is)
+{
+    const json_t *a = json_object_get(was, "function"), *b = json_object_get(is, "function");
+    const double shift[2] = {json_number_in(was, "shift"), json_number_in(is, "shift")};
+    const double divisor[2] = {json_number_in(was, "divisor"), json_number_in(is, "divisor")};
+    if (!was || !is)
+        return;
+    if (a != b && !json_equal(a, b))
+        differ(d, name, "its scale has another function");
+    else if (memcmp(&shift[0], &shift[1], sizeof *shift) != 0 ||
+             memcmp(&divisor[0], &divisor[1], sizeof *divisor) != 0)
+        differ(d, name, "its scale is (x - %g) / %g, and was (x - %g) / %g", shift[1], divisor[1],
+               shift[0], divisor[0]);
+}
+
+static void compare_buckets(struct differences *d, const char *name, const json_t *was,
+                            const json_t *is)
+{
+    static const char *const keys[] = {"borders", "log_squared"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const json_t *a = json_object_get(was, keys[i]), *b = json_object_get(is, keys[i]);
+        if (a && b && !json_equal(a, b))
+            differ(d, name, "its buckets have other borders");
+    }
+}
+
+static const json_t *column_of(const json_t *columns, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(columns); i++) {
+        const json_t *column = json_array_get(columns, i);
+        const char *of = json_string_value(json_object_get(column, "name"));
+        if (of && strcmp(of, name) == 0 && json_object_get(column, "feature"))
+            return column;
+    }
+    return NULL;
+}
+
+static void compare_columns(struct differences *d, const json_t *was, const json_t *is)
+{
+    for (size_t i = 0; i < json_array_size(is); i++) {
+        const json_t *b = json_array_get(is, i);
+        const char *name = json_string_value(json_object_get(b, "name"));
+        const json_t *a =
+            name && *name && json_object_get(b, "feature") ? column_of(was, name) : NULL;
+        if (!a)
+            continue;
+        const json_int_t from = json_integer_value(json_object_get(a, "feature"));
+        const json_int_t to = json_integer_value(json_object_get(b, "feature"));
+        if (from != to)
+            differ(d, name, "its first feature is %lld, and was %lld", (long long)to,
+                   (long long)from);
+        compare_words(d, name, json_object_get(json_object_get(a, "category"), "words"),
+                      json_object_get(json_object_get(b, "category"), "words"));
+        compare_scales(d, name, json_object_get(a, "number"), json_object_get(b, "number"));
+        compare_buckets(d, name, json_object_get(a, "buckets"), json_object_get(b, "buckets"));
+    }
+}
+
+/* A weight belongs to a feature by its place, and knows neither words nor scales. gradwire writes them next to the file. */
+static void warn_of_columns(const char *weights, const char *encoding)
+{
+    char path[FILES_PATH_MAX], others[48] = "";
+    const char *slash = strrchr(weights, '/');
+    struct differences d = {.n = 0};
+    (void)snprintf(path, sizeof path, "%.*sencoding.json", slash ? (int)(slash + 1 - weights) : 0,
+                   weights);
+    json_t *was = json_load_file(path, JSON_ALLOW_NUL, NULL);
+    json_t *is = was && encoding ? json_loads(encoding, JSON_ALLOW_NUL, NULL) : NULL;
+    compare_columns(&d, json_object_get(was, "columns"), json_object_get(is, "columns"));
+    if (d.n > NAMED_MAX)
+        (void)snprintf(others, sizeof others, " (and %zu more)", d.n - NAMED_MAX);
+    if (d.n)
+        log_warn(
+            "model.weights: the weights were learned with %.200s, and these rows mean something "
+            "else: %s%s; give a layer that reads these columns another name, or train in the "
+            "earlier job's DIR with a new checkpoint.run, which keeps words and scales",
+            path, d.text, others);
+    json_decref(was);
+    json_decref(is);
 }
 
 /* ---- a job that begins ---- */
@@ -144,9 +272,11 @@ enum err first_weights_begin(const struct first_weights *s, struct errmsg *e)
     if (!err)
         err = write_cut(s, w, e);
     mem_free(w);
-    if (!err)
-        log_info("the job %s", s->words);
-    return err;
+    if (err)
+        return err;
+    log_info("the job %s", s->words);
+    warn_of_columns(s->job->model.weights, s->encoding);
+    return ERR_OK;
 }
 
 /* ---- a job that has begun ---- */

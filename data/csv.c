@@ -801,6 +801,21 @@ static void note_unread(const struct csv *c)
                       f->unread_names);
 }
 
+/* Of the first file whose fields could be others. */
+static void note_guessed(const struct csv *c)
+{
+    const struct csv_file *f = c->file;
+    while (f < c->file + c->paths.count && !f->guessed)
+        f++;
+    if (c->reading->unread && f < c->file + c->paths.count)
+        (void)err_set(c->reading->unread, ERR_INPUT,
+                      "%s: its rows have %" PRIu32 " of the %" PRIu32
+                      " fields of data.columns, and are read as lacking the label %s; if they lack "
+                      "another column, give them all fields",
+                      f->path, f->fields, f->fields + f->guessed,
+                      f->guessed > 1 ? "and the weight" : "alone");
+}
+
 /* For messages: of an input, or behind them of the label or the weight. */
 static const char *column_words(const struct table_schema *s, uint32_t column)
 {
@@ -947,6 +962,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
             say_differing(c);
         say_names(c);
         note_unread(c);
+        note_guessed(c);
     }
     for (uint32_t i = 0; !err && c->spelled && i < inputs + 2; i++)
         if (c->spelled[i].path)

@@ -380,6 +380,15 @@ static uint32_t absent_columns(const struct csv_format *f, const struct csv_piec
     return there < fields && fields - there <= labels ? fields - (uint32_t)there : 0;
 }
 
+/* More columns than the absent ones are not read, and each of these could be absent. */
+static bool is_guess(const struct csv_format *f, uint32_t absent)
+{
+    uint32_t unread = 0;
+    for (uint32_t i = 0; i < f->job->columns; i++)
+        unread += is_label(&f->job->column[i]) || f->job->column[i].kind == COLUMN_IGNORE;
+    return absent > 0 && absent < unread;
+}
+
 static void drop_text(struct csv_piece *p, size_t bytes)
 {
     p->line += csv_count(p->text, bytes, '\n');
@@ -576,8 +585,11 @@ enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct
         drop_text(p, p->bytes);
         return ERR_OK;
     }
-    if (header != HEADER_NAMES)
-        err = fields_by_order(file, f, absent_columns(f, p, begin, end), e);
+    if (header != HEADER_NAMES) {
+        uint32_t absent = absent_columns(f, p, begin, end);
+        file->guessed = is_guess(f, absent) ? absent : 0;
+        err = fields_by_order(file, f, absent, e);
+    }
     if (!err && header != HEADER_NAMES)
         err = check_kept(file, f, e);
     if (err)

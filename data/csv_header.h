@@ -30,6 +30,9 @@ struct csv_file {
     /* unlabeled rows: the names in the header that nothing reads, printable, as "id, note" and their number */
     uint32_t unread;
     char unread_names[CSV_UNREAD_BYTES];
+    /* unlabeled rows, found by their order: the columns of label and weight that they are taken to lack, where others could be
+     * absent as well; 0: none */
+    uint32_t guessed;
 };
 
 /* Remove a UTF-8 byte order mark, of *mark_bytes, from the beginning of a file's text. Errors: ERR_INPUT: it is UTF-16 or

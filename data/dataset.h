@@ -84,8 +84,10 @@ struct dataset_sink {
     void *ctx;
 };
 struct dataset_streamed {
-    uint64_t rows, bad;   /* bad: those of `rows` that are bad: piece->present tells them */
-    struct errmsg unread; /* names columns of a header that the model does not read; "": none */
+    uint64_t rows, bad; /* bad: those of `rows` that are bad: piece->present tells them */
+    /* names columns of a header that the model does not read; without a header: those taken to be absent, where others could be;
+     * "": none */
+    struct errmsg unread;
 };
 /* Pass the rows of job->data.eval, or those that the job generates, to the sink: there can be none. schema: as the model was
  * trained. job->worker.threads must be set. Errors: as dataset_load; the sink's. */

@@ -107,6 +107,13 @@ class PredictTest(ModelCase):
         (self.tmp / "odd.csv").write_text("town,age,size,answer,w\n" + "Rome,4,1,perhaps,many\n" * 3)
         self.assertEqual(len(set(self.predict(self.out, "odd.csv").splitlines()[1:])), 1)
 
+        for fields, absent in (("4,Rome,1,1", "as lacking the label alone"), ("4,Rome,1,yes,1", ""), ("4,Rome,1", "")):
+            (self.tmp / "few.csv").write_text(fields + "\n")  # of age, town, size, answer, w
+            got = subprocess.run([str(MODEL), "predict", str(self.out), "few.csv", "--set", "data.header=none"], text=True,
+                                 capture_output=True, cwd=self.tmp, timeout=DEADLINE_S)
+            self.assertEqual((got.returncode, got.stderr.count("gradwire: few.csv: "), absent in got.stderr),
+                             (0, bool(absent), True), got.stderr)
+
         self.trained(PRICES, out=self.tmp / "prices")
         lines = (self.tmp / "prices.eval.csv").read_text().splitlines()
         (self.tmp / "bare.csv").write_text("\n".join(line.rpartition(";")[0] for line in lines))

@@ -28,7 +28,7 @@ static enum err make_columns(struct csv_batch *b, uint32_t columns)
 
 static enum err make_pairs(struct csv_batch *b, const struct table_schema *s)
 {
-    const size_t most = (size_t)b->rows_max * s->key[0].options.max_values;
+    const size_t most = (size_t)b->rows_max * (s->key[0].options.max_values + (size_t)1);
     if (b->key)
         return ERR_OK;
     b->key = mem_zalloc(most, sizeof *b->key);

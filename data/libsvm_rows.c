@@ -136,11 +136,7 @@ static const char *read_pair(struct line *l, const char *at)
                     index == l->index
                         ? "has the same index as the pair before it"
                         : "has a lower index than the pair before it: indices must ascend");
-    else if (pairs_there(l) == pairs_of(l)->max_values) {
-        l->bad = true;
-        csv_batch_refuse(l->p, LIBSVM_PAIRS, "more than max_values: %u values",
-                         pairs_of(l)->max_values);
-    } else {
+    else {
         b->key[*list_end(l)] = l->index = index;
         b->weight[(*list_end(l))++] = weight;
     }
@@ -152,11 +148,11 @@ static const char *skip_qid(const char *at)
     return strncmp(at, "qid:", 4) == 0 ? skip_blanks(word_end(at)) : at;
 }
 
-/* Read the pairs up to the line's end. */
+/* Read the pairs up to the line's end, or to the first one beyond max_values, which will be a fault. */
 static void read_pairs(struct line *l, const char *at)
 {
     at = skip_qid(skip_blanks(at));
-    while (!is_over(*at) && !l->bad)
+    while (!is_over(*at) && !l->bad && pairs_there(l) <= pairs_of(l)->max_values)
         at = skip_blanks(read_pair(l, at));
 }
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* What a name has between the beginning and the end that all names of its list have in common: a view. */
+/* The part of a name between the beginning and the end that all names of its list have: a view. */
 struct pair_name {
     const char *text;
     size_t bytes;

@@ -22,7 +22,7 @@
 #include "common/base/rng.h"
 #include "common/math/optimizer.h"
 #include "common/parameters/limits.h"
-#include "common/peers/msg_send.h"
+#include "common/peers/hello.h"
 #include "common/process/fault.h"
 #include "common/rows/key.h"
 #include "ps/shard_thread.h"

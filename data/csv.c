@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "common/base/printable.h"
-#include "common/process/cores.h"
+#include "common/process/cgroup.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/sha256.h"

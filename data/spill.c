@@ -14,7 +14,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "common/base/fail_point.h"
 #include "common/base/mem.h"
 #include "common/process/cgroup.h"
 #include "common/process/files.h"

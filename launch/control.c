@@ -1,5 +1,5 @@
-#include "launch/control.h"
-
+/* `gradwire stop DIR` and `gradwire logs DIR`: control a job from another process, through the files that its launcher
+ * keeps in DIR. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -18,6 +18,8 @@
 #include "common/flags/flags.h"
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
+#include "launch/base/say.h"
+#include "launch/base/commands.h"
 #include "launch/job_dir.h"
 #include "launch/summary.h"
 
@@ -49,7 +51,7 @@ static void control_wait(int pidfd, const char *dir)
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
     for (int n; (n = poll(&p, 1, CONTROL_SAY_EVERY_MS)) <= 0;)
         if (n == 0)
-            (void)fprintf(stderr, "gradwire: %s: the job is still ending\n", PRINTABLE(dir));
+            say_plain("%s: the job is still ending", dir);
 }
 
 /* True: a job without a launcher runs in DIR, so whatever started its processes must end them. */
@@ -61,17 +63,13 @@ static bool control_is_others(const char *dir)
     if (!d.holder || d.by == JOB_DIR_TRAIN)
         return false;
     if (d.by == JOB_DIR_HAND)
-        (void)fprintf(stderr,
-                      "gradwire: %s: the job has no launcher; send SIGTERM to each process where "
-                      "you started it\n",
-                      PRINTABLE(dir));
+        say_plain("%s: the job has no launcher; send SIGTERM to each process where you started it",
+                  dir);
     else if (sscanf(job_dir_attempt(&d), "slurm-%lu-%lu", &job, &step) == 2)
-        (void)fprintf(stderr, "gradwire: %s: srun started this job; end it with: scancel %lu.%lu\n",
-                      PRINTABLE(dir), job, step);
+        say_plain("%s: srun started this job; end it with: scancel %lu.%lu", dir, job, step);
     else
-        (void)fprintf(stderr,
-                      "gradwire: %s: the job runs as ranks (%s); end it where you started them\n",
-                      PRINTABLE(dir), PRINTABLE(job_dir_attempt(&d)));
+        say_plain("%s: the job runs as ranks (%s); end it where you started them", dir,
+                  job_dir_attempt(&d));
     return true;
 }
 
@@ -89,13 +87,11 @@ int control_stop(int argc, char **argv)
         return 0;
     }
     if (pidfd_send_signal(fd, SIGTERM, NULL, 0) != 0) {
-        (void)fprintf(stderr, "gradwire: %s: cannot stop pid %ld: %s\n", PRINTABLE(dir), (long)pid,
-                      strerror(errno));
+        say_plain("%s: cannot stop pid %ld: %s", dir, (long)pid, strerror(errno));
         (void)close(fd);
         return EXIT_FAILED;
     }
-    (void)fprintf(stderr, "gradwire: %s: asked the launcher, pid %ld, to end; waiting for it\n",
-                  PRINTABLE(dir), (long)pid);
+    say_plain("%s: asked the launcher, pid %ld, to end; waiting for it", dir, (long)pid);
     control_wait(fd, dir);
     (void)close(fd);
     summary_print(stdout, dir);
@@ -151,9 +147,7 @@ static void control_no_log(const char *dir, const char *const *wanted)
     struct job_dir d;
     job_dir_look(&d, dir);
     if (d.by == JOB_DIR_RANK) {
-        (void)fprintf(stderr,
-                      "gradwire: %s has no logs: its ranks write to the output of srun or mpirun\n",
-                      PRINTABLE(dir));
+        say_plain("%s has no logs: its ranks write to the output of srun or mpirun", dir);
         return;
     }
     (void)fprintf(stderr, "gradwire: %s/processes has no log", PRINTABLE(dir));
@@ -197,6 +191,6 @@ int control_logs(int argc, char **argv)
         return EXIT_INPUT;
     }
     execvp(tail[0], tail);
-    (void)fprintf(stderr, "gradwire: tail: %s\n", strerror(errno));
+    say_plain("tail: %s", strerror(errno));
     return EXIT_FAILED;
 }

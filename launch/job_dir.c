@@ -1,17 +1,49 @@
+/* A job's DIR, as another process sees it: the program that started the job, and the job's page. */
+#include "launch/base/say.h"
 #include "launch/job_dir.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "common/process/dirlock.h"
 #include "common/process/output.h"
 #include "launch/base/rundir.h"
+
+bool page_url(const char *dir, char out[PAGE_URL_BYTES])
+{
+    char path[PATH_MAX], line[512], role[16], at[300];
+    FILE *f = rundir_file(dir, OUTPUT_HTTP, path, NULL) ? NULL : fopen(path, "re");
+    unsigned index;
+    bool found = false;
+    while (f && fgets(line, sizeof line,
+                      f)) { /* without a separate chief the first worker is the chief */
+        bool chief = sscanf(line, "%15s %u %299s", role, &index, at) == 3 && index == 0 &&
+                     (strcmp(role, "chief") == 0 || (!found && strcmp(role, "worker") == 0));
+        if (chief)
+            (void)snprintf(out, PAGE_URL_BYTES, "http://%s/", at);
+        found = found || chief;
+    }
+    if (f)
+        (void)fclose(f);
+    return found;
+}
+
+void page_open(const char *url)
+{
+    const char *browser = getenv("BROWSER");
+    if (browser && *browser)
+        (void)execlp(browser, browser, url, (char *)NULL);
+    (void)execlp("xdg-open", "xdg-open", url, (char *)NULL);
+    say_plain("cannot start a browser (BROWSER names none, and xdg-open is not "
+              "installed): open %s",
+              url);
+}
 
 #define WANTED "DIR is the directory given as --output, or runs/NAME if none was given"
 
@@ -43,12 +75,11 @@ const char *job_dir_given(const char *command, int argc, char **argv)
     flags_parse(command, argc, argv);
     const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
     if (stat(dir, &s) != 0)
-        (void)fprintf(stderr, "gradwire: %s: %s; " WANTED "\n", PRINTABLE(dir), strerror(errno));
+        say_plain("%s: %s; " WANTED, dir, strerror(errno));
     else if (S_ISREG(s.st_mode))
-        (void)fprintf(stderr, "gradwire: %s is a file; " WANTED "\n", PRINTABLE(dir));
+        say_plain("%s is a file; " WANTED, dir);
     else if (!job_dir_is(dir))
-        (void)fprintf(stderr, "gradwire: %s is not the output directory of a job; " WANTED "\n",
-                      PRINTABLE(dir));
+        say_plain("%s is not the output directory of a job; " WANTED, dir);
     else
         return dir;
     return NULL;

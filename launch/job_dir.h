@@ -45,4 +45,13 @@ bool job_dir_meets(const struct job_dir *d, const char *dir);
 /* The attempt's name: "slurm-17-0-0" for DIR/rendezvous/slurm-17-0-0; "" without an attempt. Part of *d. */
 const char *job_dir_attempt(const struct job_dir *d);
 
+/* The URL of a running job's page: the HTTP address of its chief, from processes/http. */
+
+enum { PAGE_URL_BYTES = 320 };
+
+/* out = "http://127.0.0.1:8080/". False: the job has no page. */
+bool page_url(const char *dir, char out[PAGE_URL_BYTES]);
+/* Open the URL with $BROWSER or xdg-open, by exec. Returns only if neither can be started, after a line on stderr. */
+void page_open(const char *url);
+
 #endif

@@ -8,18 +8,13 @@
 
 #include "common/flags/flags.h"
 #include "common/base/log.h"
-#include "common/base/printable.h"
 #include "common/base/words.h"
 #include "common/process/ulimits.h"
 #include "launch/base/options.h"
-#include "launch/control.h"
+#include "launch/base/commands.h"
 #include "launch/local/guardian.h"
-#include "launch/old.h"
 #include "launch/rank.h"
-#include "launch/remote/runner.h"
 #include "launch/base/say.h"
-#include "launch/status.h"
-#include "launch/train.h"
 
 static const struct command {
     const char *name;
@@ -62,9 +57,8 @@ static const char *main_meant(const char *name)
 static int main_unknown(const char *name)
 {
     const char *meant = main_meant(name);
-    (void)fprintf(stderr, "gradwire: unknown command %s%s%s%s\n", PRINTABLE(name),
-                  meant ? ", did you mean " : "", meant ? meant : "",
-                  meant ? "?" : "; --help lists them");
+    say_plain("unknown command %s%s%s%s", name, meant ? ", did you mean " : "", meant ? meant : "",
+              meant ? "?" : "; --help lists them");
     return EXIT_INPUT;
 }
 

@@ -1,5 +1,11 @@
-#include "launch/old.h"
-
+/* `gradwire old DIR`: lists and removes the directories DIR.1, DIR.2, ... which `train --fresh` moved aside.
+ *
+ * Happy path: one line per directory says how its run ended, when, and how much disk it takes; --remove=N or
+ * --remove=all removes directories.
+ * Failure modes: a directory is kept, with a line that gives the reason, if a job runs in it or ranks are starting one,
+ * if its lock cannot be taken, if it is a symbolic link, if gradwire did not make it, or if it has a file that gradwire
+ * did not write. If a removal is interrupted, the same command finishes it, because the files that identify the
+ * directory are removed last. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +29,8 @@
 #include "common/process/output.h"
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
+#include "launch/base/say.h"
+#include "launch/base/commands.h"
 #include "launch/job_dir.h"
 #include "launch/summary.h"
 
@@ -322,7 +330,7 @@ static bool old_remove(const struct old *o, uint32_t number)
     if (gone)
         (void)printf("%s: removed, %s\n", PRINTABLE(path), size);
     else
-        (void)fprintf(stderr, "gradwire: %s is kept: %s\n", PRINTABLE(path), PRINTABLE(why));
+        say_plain("%s is kept: %s", path, why);
     return gone;
 }
 
@@ -339,10 +347,8 @@ static bool old_check(const struct old *o, const char *const *which, size_t n)
         if (strcmp(which[i], "all") == 0)
             continue;
         if (!digits_read(which[i], 1, OLD_NUMBER_MAX, &number)) {
-            (void)fprintf(stderr,
-                          "gradwire: --remove: '%s' is not allowed; allowed: all, or a number N "
-                          "of %s.N\n",
-                          PRINTABLE(which[i]), PRINTABLE(o->dir));
+            say_plain("--remove: '%s' is not allowed; allowed: all, or a number N of %s.N",
+                      which[i], o->dir);
             return false;
         }
         if (old_has(o, number))
@@ -383,7 +389,7 @@ static bool old_remove_one_of_all(const struct old *o, uint32_t number)
     if (old_is_aside(path))
         return old_remove(o, number);
     if (!old_is_of_dir(path, number, why))
-        (void)fprintf(stderr, "gradwire: %s is kept: %s\n", PRINTABLE(path), PRINTABLE(why));
+        say_plain("%s is kept: %s", path, why);
     return true;
 }
 
@@ -409,13 +415,12 @@ static int old_none(const struct old *o)
     uint32_t number;
     bool aside = dot && digits_read(dot + 1, 1, OLD_NUMBER_MAX, &number);
     if (stat(o->dir, &s) != 0)
-        (void)fprintf(stderr, "gradwire: %s: %s\n", PRINTABLE(o->dir), strerror(errno));
+        say_plain("%s: %s", o->dir, strerror(errno));
     else if (!job_dir_is(o->dir))
-        (void)fprintf(stderr, "gradwire: %s is not the output directory of a job\n",
-                      PRINTABLE(o->dir));
+        say_plain("%s is not the output directory of a job", o->dir);
     else if (aside)
-        (void)fprintf(stderr, "gradwire: %s has no earlier runs; did you mean %.*s?\n",
-                      PRINTABLE(o->dir), (int)(dot - o->dir), PRINTABLE(o->dir));
+        say_plain("%s has no earlier runs; did you mean %.*s?", o->dir, (int)(dot - o->dir),
+                  o->dir);
     else {
         (void)printf("%s has no earlier runs; train --fresh keeps them as %s.1, %s.2\n",
                      PRINTABLE(o->dir), PRINTABLE(o->dir), PRINTABLE(o->dir));
@@ -443,8 +448,7 @@ int old_main(int argc, char **argv)
     while (bytes > 1 && dir[bytes - 1] == '/')
         bytes--;
     if (!o || bytes + 16 >= sizeof o->dir) {
-        (void)fprintf(stderr, "gradwire: %.200s: %s\n", PRINTABLE(dir),
-                      o ? "the path is too long" : "out of memory");
+        say_plain("%.200s: %s", dir, o ? "the path is too long" : "out of memory");
         mem_free(o);
         return o ? EXIT_INPUT : EXIT_FAILED;
     }

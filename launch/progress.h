@@ -3,7 +3,7 @@
  *   {"type":"progress","epoch":1,"epochs":10,"step":120,"steps":938,"total_steps":9380,"loss":0.31,
  *    "metric_name":"accuracy","metric":0.91,"examples_per_s":90000,
  *    "left_s":12.5,"early":false,"at_most":false}   "step" is within the epoch; "epoch" begins with 1;
- *                              worker/control/eta.h explains the time left
+ *                              worker/control/progress.h explains the time left
  *   {"type":"epoch","epoch":1,"epochs":10,"train_loss":..,"eval_loss":..,
  *    "metrics":[{"name":..,"train":..,"eval":..},..],"seconds":..,
  *    "best":{"epoch":1,"name":"loss","value":..,"waited":0,"patience":3}}     with training.monitor

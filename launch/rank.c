@@ -1,3 +1,4 @@
+#include "launch/base/say.h"
 #include "launch/rank.h"
 
 #include <errno.h>
@@ -568,6 +569,6 @@ int rank_main(int argc, char **argv)
     job_close(&r.job);
     if (!err)
         return 0;
-    (void)fprintf(stderr, "gradwire: %s\n", e.text);
+    say_plain("%s", e.text);
     return options_exit_code(err);
 }

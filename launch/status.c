@@ -1,5 +1,5 @@
-#include "launch/status.h"
-
+/* `gradwire status DIR`: prints if DIR's job is running, and its progress. It uses the files that a launcher or the ranks
+ * write to DIR, and DIR/lock, which only a running job holds. */
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
@@ -17,8 +17,9 @@
 #include "common/process/output.h"
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
+#include "launch/base/say.h"
+#include "launch/base/commands.h"
 #include "launch/job_dir.h"
-#include "launch/page.h"
 #include "launch/progress.h"
 #include "launch/summary.h"
 
@@ -276,13 +277,11 @@ static int status_open(const char *dir, const char *url, const char *host, int e
         return EXIT_FAILED;
     }
     if (url)
-        (void)fprintf(stderr,
-                      "gradwire: the page is only on host %s: run the ssh command above, then open "
-                      "%s; or start the ranks with --http-address\n",
-                      PRINTABLE(host), PRINTABLE(url));
+        say_plain("the page is only on host %s: run the ssh command above, then open "
+                  "%s; or start the ranks with --http-address",
+                  host, url);
     else
-        (void)fprintf(stderr, "gradwire: %s has no page: a job has one only while it runs\n",
-                      PRINTABLE(dir));
+        say_plain("%s has no page: a job has one only while it runs", dir);
     return url ? EXIT_FAILED : exit_code;
 }
 

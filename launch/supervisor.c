@@ -11,7 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "common/process/dirguard.h"
+#include "common/process/dirlock.h"
 #include "common/process/output.h"
 #include "launch/remote/fleet.h"
 #include "launch/log_watch.h"
@@ -565,9 +565,8 @@ static void supervisor_undo_start(const struct supervisor *s)
     struct crew *c = s->plan->crew;
     supervisor_signal_all(s, SIGKILL);
     for (uint32_t i = 0; i < c->n; i++)
-        while (!c->process[i].host && c->process[i].pid > 0 &&
-               waitpid(c->process[i].pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        if (!c->process[i].host && c->process[i].pid > 0)
+            (void)TEMP_FAILURE_RETRY(waitpid(c->process[i].pid, NULL, 0));
 }
 
 /* Start all processes, or none. */

@@ -1,4 +1,6 @@
-/* Happy path: flags, job file, programs and hosts are checked; DIR is locked; ports are bound; processes run; the summary is
+/* `gradwire train`: runs a job on this host or on several, from the job file to the exit code.
+ *
+ * Happy path: flags, job file, programs and hosts are checked; DIR is locked; ports are bound; processes run; the summary is
  * completed and printed.
  * Failure modes: wrong input, or a DIR that cannot be made, is one line and exit code 2, before anything is changed. A locked
  * DIR, or one that cannot be written, is one line and exit code 1. After that the supervisor's result is the exit code, and
@@ -6,8 +8,6 @@
  * --detach: the launcher forks before it locks DIR, so that the lock and the processes belong to the process in the
  * background. The process in the foreground waits until the first step is made and exits with 0, or passes on the exit code
  * if the job ends before. */
-#include "launch/train.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -24,15 +24,16 @@
 
 #include "common/base/clock.h"
 #include "common/base/printable.h"
-#include "common/cluster/descriptors.h"
+#include "common/cluster/cluster.h"
 #include "common/flags/flags.h"
 #include "job/job.h"
 #include "common/base/mem.h"
 #include "common/net/loop.h"
 #include "common/net/tls.h"
-#include "common/process/dirguard.h"
+#include "common/process/dirlock.h"
 #include "common/process/output.h"
 #include "common/peers/token.h"
+#include "launch/base/commands.h"
 #include "launch/local/ahead.h"
 #include "launch/local/crew.h"
 #include "launch/remote/fleet.h"
@@ -40,7 +41,7 @@
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
 #include "launch/base/say.h"
-#include "launch/page.h"
+#include "launch/job_dir.h"
 #include "launch/summary.h"
 #include "launch/supervisor.h"
 
@@ -140,7 +141,7 @@ static enum err train_check(struct train *t, struct errmsg *e)
 static void train_tell_problems(const struct problems *p, struct errmsg *e)
 {
     for (size_t i = 0; i + 1 < p->kept; i++)
-        (void)fprintf(stderr, "gradwire: %s\n", PRINTABLE(p->line[i]));
+        say_plain("%s", p->line[i]);
     if (p->kept > 0)
         err_set(e, ERR_INPUT, "%s", p->line[p->kept - 1]);
 }
@@ -329,7 +330,7 @@ static int train_run(struct train *t)
     if (!err)
         return result.exit_code;
     if (t->problems.kept > 0)
-        (void)fprintf(stderr, "gradwire: %s\n", e.text);
+        say_plain("%s", e.text);
     else
         say_error("%s", e.text);
     return result.exit_code ? result.exit_code : options_exit_code(err);
@@ -341,9 +342,7 @@ static int train_run(struct train *t)
 static int train_wait_in_front(const struct train *t, pid_t launcher, int fd)
 {
     char byte;
-    ssize_t n;
-    while ((n = read(fd, &byte, 1)) < 0 && errno == EINTR)
-        ;
+    ssize_t n = TEMP_FAILURE_RETRY(read(fd, &byte, 1));
     (void)close(fd);
     if (n == 1) {
         (void)printf("%s runs in the background, launcher pid %ld\n", PRINTABLE(t->output),
@@ -351,9 +350,8 @@ static int train_wait_in_front(const struct train *t, pid_t launcher, int fd)
         return 0;
     }
     int status;
-    while (waitpid(launcher, &status, 0) < 0)
-        if (errno != EINTR)
-            return EXIT_FAILED;
+    if (TEMP_FAILURE_RETRY(waitpid(launcher, &status, 0)) < 0)
+        return EXIT_FAILED;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -398,7 +396,7 @@ int train_main(int argc, char **argv)
     problems_close(&t.problems);
     mem_free(t.host_of);
     if (err) {
-        (void)fprintf(stderr, "gradwire: %s\n", e.text);
+        say_plain("%s", e.text);
         return options_exit_code(err);
     }
     return exit_code;

@@ -9,7 +9,7 @@
 
 #include "common/base/mem.h"
 #include "common/flags/flags.h"
-#include "common/process/cores.h"
+#include "common/process/cgroup.h"
 #include "common/process/files.h"
 #include "common/process/paths.h"
 

@@ -9,7 +9,7 @@
 #include "common/base/list.h"
 #include "common/base/mem.h"
 #include "common/checkpoint/checkpoint.h"
-#include "common/peers/msg_send.h"
+#include "common/peers/hello.h"
 
 /* An object that is open. Its thread alone accesses it, except for the piece that it waits for. */
 struct chief_object {

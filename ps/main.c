@@ -6,10 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/peers/auth.h"
-#include "common/cluster/descriptors.h"
+#include "common/cluster/cluster.h"
 #include "common/process/cgroup.h"
-#include "common/process/cores.h"
 #include "common/flags/flags.h"
 #include "common/serve/http.h"
 #include "common/net/listen.h"

@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/net/tls.h"
-#include "common/codec/codec_metrics.h"
+#include "common/codec/codec.h"
 #include "common/parameters/staleness.h"
 #include "common/serve/vitals.h"
 

@@ -5,7 +5,7 @@
 
 #include "common/base/digits.h"
 #include "common/base/printable.h"
-#include "common/process/cores.h"
+#include "common/process/cgroup.h"
 #include "common/process/files.h"
 #include "common/process/output.h"
 #include "common/base/log.h"

@@ -14,7 +14,7 @@
 #include "common/process/ulimits.h"
 #include "worker/alone.h"
 #include "worker/doctor/doctor.h"
-#include "worker/control/alive.h"
+#include "worker/control/progress.h"
 #include "model/blas.h"
 #include "worker/process.h"
 

@@ -17,7 +17,7 @@
 #include "worker/chief/exports_end.h"
 #include "worker/control/control.h"
 #include "worker/control/idle.h"
-#include "worker/control/interim.h"
+#include "worker/control/control_http.h"
 #include "data/dataset.h"
 #include "data/drawn/planted.h"
 #include "worker/driver/driver.h"
@@ -73,7 +73,7 @@ struct process {
 /* Load the secrets that the flags name, and find the process's place in the cluster. Errors: ERR_INPUT: flags that
  * contradict each other, or do not fit the role. */
 enum err process_begin(struct process *p, struct errmsg *e) MUST_CHECK;
-/* The chief: lock DIR until the process ends, unless whoever started it has the lock, and guard it (dirguard.h). */
+/* The chief: lock DIR until the process ends, unless whoever started it has the lock, and guard it (dirlock.h). */
 enum err process_lock_output(const struct process *p, struct errmsg *e) MUST_CHECK;
 /* Read the job file, and apply --set. */
 enum err process_load_job(struct process *p, struct errmsg *e) MUST_CHECK;

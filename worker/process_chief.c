@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/base/uuid.h"
+#include "common/base/rng.h"
 #include "common/math/kernels.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/process/dirguard.h"
+#include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "common/process/signals.h"
 #include "worker/chief/host.h"
@@ -23,7 +23,7 @@
 #include "worker/chief/model_end.h"
 #include "worker/evaluator/eval_log.h"
 #include "worker/control/cut_reader.h"
-#include "worker/control/failed_start.h"
+#include "worker/control/farewell.h"
 #include "worker/control/progress.h"
 #include "worker/summarize.h"
 

@@ -22,7 +22,6 @@
 #include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"
 #include "worker/doctor/estimate.h"
-#include "worker/doctor/table_room.h"
 
 enum {
     ENCODING_TRIES = 3, /* to read a cut's encoding.json from the chief */

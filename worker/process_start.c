@@ -4,16 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/cluster/descriptors.h"
-#include "common/cluster/signs.h"
+#include "common/cluster/cluster.h"
+#include "common/cluster/cluster_given.h"
 #include "common/net/listen.h"
 #include "common/net/tls.h"
-#include "common/peers/auth.h"
 #include "common/peers/token.h"
 #include "common/base/log.h"
-#include "common/process/cores.h"
+#include "common/process/cgroup.h"
 #include "common/process/output.h"
-#include "common/process/dirguard.h"
 #include "common/process/dirlock.h"
 #include "common/process/ulimits.h"
 

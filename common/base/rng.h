@@ -45,4 +45,11 @@ static inline float rng_unit(uint64_t key, uint64_t position)
  * network with cycle walking. i < n, n >= 1. O(1) memory, any order of evaluation. */
 uint64_t rng_permute(uint64_t key, uint64_t i, uint64_t n);
 
+/* Random job ids. Pure. */
+
+enum { UUID_BYTES = 37 };
+
+/* Writes a UUID of version 4 (RFC 9562, section 5.4), with its NUL, from 122 bits of `a` and `b`. */
+void uuid_make(char out[UUID_BYTES], uint64_t a, uint64_t b);
+
 #endif

@@ -119,4 +119,17 @@ bool codec_next_unit(const struct codec_shape *s, uint64_t end_elem, struct code
 /* Returns how many of a unit's elements top_k keeps: at least 1. */
 size_t codec_top_k(const struct codec_shape *s, size_t elems);
 
+/* Metrics of compression. */
+struct metrics;
+
+/* Writes the metrics gradwire_compression_*: the costs of pushes and of replies. */
+void codec_metrics(struct metrics *m, const struct codec_cost *push,
+                   const struct codec_cost *reply);
+
+/* Write the metric gradwire_compression_codec_info, and one of its samples: the codec with which this process
+ * encodes for a shard, or as a shard. */
+void codec_metrics_family(struct metrics *m);
+
+void codec_metrics_put(struct metrics *m, const char *direction, uint32_t shard, enum codec codec);
+
 #endif

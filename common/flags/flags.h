@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "common/cluster/cluster.h"
-#include "common/serve/http_place.h"
+#include "common/serve/http_hosts.h"
 #include "common/net/tls.h"
 
 /* Reads argv[1] and the following for `program` ("ps", "train": a name in flags_programs). Errors: ERR_INPUT with
@@ -56,7 +56,7 @@ struct flags {
     int token_fd; /* the job's token is read from here (common/peers/token.h); -1: none */
     const char *token_file;
     struct tls_files tls;
-    const char *auth; /* auto, required or none (common/peers/auth.h) */
+    const char *auth; /* auto, required or none (common/peers/token.h) */
     struct http_place http;
     const char *log_level; /* debug, info, warn or error */
     bool log_json;

@@ -85,8 +85,7 @@ static void wake(struct mailbox *mb)
 {
     uint64_t one = 1;
     /* EAGAIN means that the counter is full, so the reader is due to wake already. */
-    while (write(mb->fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        ;
+    (void)TEMP_FAILURE_RETRY(write(mb->fd, &one, sizeof(one)));
 }
 
 enum err mailbox_post(struct mailbox *mb, const struct mail *m)

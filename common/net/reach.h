@@ -6,8 +6,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/base/err.h"
+#include "common/cluster/address.h"
 
 enum {
     REACH_NAMES_MS = 10000, /* a resolver gives up on a dead name server after 5 s */
@@ -33,5 +35,26 @@ struct reach {
 enum err reach_all(struct reach *r, size_t n, int ms) MUST_CHECK;
 /* Looks up names only: REACH_OPEN means that the name resolves. Errors: ERR_NOMEM. */
 enum err reach_names(struct reach *r, size_t n) MUST_CHECK;
+
+/* Looks up a host name with getaddrinfo, as other programs of this host do, on a thread of its own. The owner and
+ * the thread share the lookup, and the last one to release it frees it: so no owner waits for a slow resolver.
+ * glibc's getaddrinfo_a is not used because its threads have stacks of 64 KiB, which are too small for some name
+ * service modules, and because sanitizers do not see these threads start. */
+
+enum { LOOKUP_ADDRESSES_MAX = 16 };
+
+struct lookup;
+
+/* Starts a lookup. Returns NULL if memory, descriptors or threads run out. */
+struct lookup *lookup_start(const char *host, uint16_t port);
+/* A descriptor that becomes readable when the lookup is done. The lookup owns it. */
+int lookup_fd(const struct lookup *u);
+
+/* Only after lookup_done. Returns the number of addresses. *address points to them in the resolver's order, valid
+ * until lookup_drop. If the number is 0, lookup_why returns the reason ("Name or service not known"). */
+size_t lookup_addresses(const struct lookup *u, const struct address **address);
+const char *lookup_why(const struct lookup *u);
+/* Releases the lookup, done or not. NULL is ignored. */
+void lookup_drop(struct lookup *u);
 
 #endif

@@ -46,7 +46,7 @@ struct tls_link {
     struct tls_record record;
 };
 
-/* ---- tls_names.c ---- */
+/* ---- names (tls.c) ---- */
 /* Writes "DNS:a.b, IP:1.2.3.4", truncated to fit; "no name" if the certificate contains none. */
 void tls_names_of(const X509 *cert, char *out, size_t bytes);
 /* Copies `host` as certificates spell it: without the final dot of an absolute name. */

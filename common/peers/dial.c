@@ -7,7 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/net/lookup.h"
+#include "common/net/reach.h"
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
 #include "common/cluster/address.h"

@@ -7,7 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/cluster/address.h"
-#include "common/peers/msg_send.h"
+#include "common/peers/hello.h"
 #include "common/net/tls.h"
 
 void greeting_begin(struct greeting *g, struct conn *c)

@@ -1,3 +1,4 @@
+/* The first message of a connection and its answers, and the sending of messages. */
 #include "common/peers/hello.h"
 
 #include <assert.h>
@@ -6,10 +7,31 @@
 #include <string.h>
 
 #include "common/base/crc32c.h"
+#include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/base/version.h"
 #include "common/wire/frame.h"
-#include "common/wire/worker_name.h"
+#include "common/wire/msg.h"
+
+enum { SMALL_BYTES = 1024 }; /* heads of pushes and replies fit without an allocation */
+
+void msg_send(struct conn *c, enum frame_type type, const ProtobufCMessage *m, const void *body,
+              uint64_t body_bytes)
+{
+    assert(m->descriptor == msg_descriptor(type));
+    uint8_t small[SMALL_BYTES];
+    size_t bytes = protobuf_c_message_get_packed_size(m);
+    uint8_t *head = bytes <= sizeof small ? small : mem_zalloc(bytes, 1);
+    if (!head) {
+        conn_close(c, ERR_NOMEM, "no memory for a message");
+        return;
+    }
+    protobuf_c_message_pack(m, head);
+    enum err err = conn_send(c, type, head, bytes, body, body_bytes);
+    (void)err; /* on an error the connection closes itself; on_close gets the reason */
+    if (head != small)
+        mem_free(head);
+}
 
 void hello_make(Gradwire__Hello *m, const struct job *job, const struct cluster *cluster,
                 uint32_t ps)

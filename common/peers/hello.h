@@ -4,9 +4,10 @@
 #define GRADWIRE_COMMON_PEERS_HELLO_H
 
 #include "common/cluster/cluster.h"
+#include "common/net/conn.h"
 #include "common/process/contents.h"
-#include "job/job.h"
 #include "common/wire/msg.h"
+#include "job/job.h"
 
 /* Fills the hello of a worker (the chief included) for a control connection to ps `ps` or to the chief. For another
  * connection or role, the caller then changes the members that differ. The message borrows the strings. */
@@ -55,5 +56,12 @@ void hello_other_data(const Gradwire__Refuse *m, const struct cluster *cluster,
 /* Returns whether `host` accepts a peer with this hello. If not, *why is filled. */
 bool hello_judge(const struct hello_host *host, const Gradwire__Hello *m,
                  struct hello_refusal *why) MUST_CHECK;
+
+/* Sends a protobuf-c message as a frame. */
+
+/* Packs `m` as the head of a frame and sends it with `body` (NULL: none). The body is not copied: see conn_send.
+ * An error closes the connection; on_close gets the reason. Thread: the connection's loop. */
+void msg_send(struct conn *c, enum frame_type type, const ProtobufCMessage *m, const void *body,
+              uint64_t body_bytes);
 
 #endif

@@ -28,4 +28,10 @@ uint64_t cgroup_memory_and_swap_bytes(void);
 /* Sets the root (--cgroup_root); `root` is copied. Call before threads start. */
 void cgroup_set_root(const char *root);
 
+/* The number of cores that this process can use. */
+
+/* Returns the lowest of the CPU affinity mask and the CPU quotas of all parent cgroups (cgroup.h), rounded up, at
+ * least 1. Thread: any, but not an event loop's: it reads files. */
+uint32_t cores_usable(void);
+
 #endif

@@ -6,6 +6,7 @@
 #ifndef GRADWIRE_COMMON_PROCESS_CHILD_H
 #define GRADWIRE_COMMON_PROCESS_CHILD_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,5 +25,15 @@ struct child_call {
  * warning. Errors: ERR_INPUT: exit code 2; ERR_STATE: any other failure, with the
  * child's last line; ERR_TIMEOUT; ERR_CLOSED: `ends`; ERR_IO: it could not be started. Thread: any; waits for the child. */
 enum err child_run(const struct child_call *call, struct errmsg *e) MUST_CHECK;
+
+/* Finds gradwire's programs: installed in one directory, or in a build directory. */
+
+/* Finds the program `name` ("ps", "worker") under `folder`: FOLDER/gradwire-NAME (installed) or FOLDER/NAME/NAME
+ * (built). `path` is unchanged on error. Errors: ERR_INPUT if neither is an executable file. */
+enum err program_in(char path[static PATH_MAX], const char *folder, const char *name,
+                    struct errmsg *e) MUST_CHECK;
+
+/* Same, in the directory of the running program, or in the build directory above it. */
+enum err program_beside(char path[static PATH_MAX], const char *name, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -21,10 +21,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/fail_point.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/process/dirguard.h"
+#include "common/process/dirlock.h"
 
 static struct fail_point fail = FAIL_POINT_NEVER, fail_read = FAIL_POINT_NEVER;
 static volatile sig_atomic_t interrupted;

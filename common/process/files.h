@@ -1,6 +1,6 @@
 /* Files that exist either completely or not at all, even after a crash.
  * Functions that make or remove files fail with ERR_STATE when this process no longer holds its output directory
- * (dirguard.h). */
+ * (dirlock.h). */
 #ifndef GRADWIRE_COMMON_PROCESS_FILES_H
 #define GRADWIRE_COMMON_PROCESS_FILES_H
 

@@ -1,4 +1,4 @@
-/* Each call asks the guard of the directory first (dirguard.h), so nothing is written into another job's. An append ends a torn line
+/* Each call asks the guard of the directory first (dirlock.h), so nothing is written into another job's. An append ends a torn line
  * before it adds its own. */
 #include "common/process/line_file.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/process/dirguard.h"
+#include "common/process/dirlock.h"
 #include "common/process/files.h"
 
 static enum err io_error(struct errmsg *e, const char *path)

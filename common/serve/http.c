@@ -1,23 +1,310 @@
+/* The HTTP server: connections and requests, and the streams of events. */
 #include "common/serve/http.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
+#include <assert.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/http.h>
 #include <event2/listener.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "common/peers/auth.h"
 #include "common/base/clock.h"
-#include "common/net/listen.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/serve/http_events.h"
+#include "common/net/listen.h"
+#include "common/peers/token.h"
 #include "common/serve/http_hosts.h"
 #include "common/serve/vitals.h"
+
+/* ---- the page of /status ---- */
+
+struct page {
+    struct evbuffer *out;
+    bool failed;
+};
+
+static void add(struct page *p, const char *text)
+{
+    if (evbuffer_add(p->out, text, strlen(text)) != 0)
+        p->failed = true;
+}
+
+static void add_escaped(struct page *p, const char *text)
+{
+    for (; *text; text++) {
+        char one[2] = {*text, 0};
+        add(p, *text == '<'    ? "&lt;"
+               : *text == '>'  ? "&gt;"
+               : *text == '&'  ? "&amp;"
+               : *text == '"'  ? "&quot;"
+               : *text == '\'' ? "&#39;"
+                               : one);
+    }
+}
+
+static void add_value(struct page *p, const json_t *v);
+
+/* The JSON names are readable: first_step_s is shown as "first step s". */
+static void add_name(struct page *p, const char *name)
+{
+    for (; *name; name++) {
+        char one[2] = {*name == '_' ? ' ' : *name, 0};
+        add_escaped(p, one);
+    }
+}
+
+static void add_object(struct page *p, const json_t *object)
+{
+    const char *name;
+    json_t *v;
+    add(p, "<table>");
+    json_object_foreach((json_t *)object, name, v)
+    {
+        add(p, "<tr><th>");
+        add_name(p, name);
+        add(p, "<td>");
+        add_value(p, v);
+    }
+    add(p, "</table>");
+}
+
+/* A row for each object; the columns are the first object's names. */
+static void add_table(struct page *p, const json_t *list)
+{
+    const char *name;
+    json_t *v;
+    json_t *first = json_array_get(list, 0);
+    add(p, "<table><tr>");
+    json_object_foreach(first, name, v)
+    {
+        add(p, "<th>");
+        add_name(p, name);
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        add(p, "<tr>");
+        json_object_foreach(first, name, v)
+        {
+            add(p, "<td>");
+            add_value(p, json_object_get(json_array_get(list, i), name));
+        }
+    }
+    add(p, "</table>");
+}
+
+static void add_list(struct page *p, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        add(p, i ? " " : "");
+        add_value(p, json_array_get(list, i));
+    }
+}
+
+static void add_value(struct page *p, const json_t *v)
+{
+    if (json_is_object(v))
+        add_object(p, v);
+    else if (json_is_array(v) && json_is_object(json_array_get(v, 0)))
+        add_table(p, v);
+    else if (json_is_array(v))
+        add_list(p, v);
+    else if (json_is_string(v))
+        add_escaped(p, json_string_value(v));
+    else if (json_is_integer(v))
+        p->failed |=
+            evbuffer_add_printf(p->out, "%" JSON_INTEGER_FORMAT, json_integer_value(v)) < 0;
+    else if (json_is_real(v))
+        p->failed |= evbuffer_add_printf(p->out, "%.6g", json_real_value(v)) < 0;
+    else if (json_is_boolean(v))
+        add(p, json_is_true(v) ? "yes" : "no");
+    else
+        add(p, "&ndash;");
+}
+
+bool http_page(struct evbuffer *out, const json_t *status, const char *not_ready)
+{
+    struct page p = {out, false};
+    const char *process = json_string_value(json_object_get(status, "process"));
+    add(&p, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">"
+            "<meta http-equiv=\"refresh\" content=\"5\"><title>gradwire ");
+    add_escaped(&p, process ? process : "");
+    add(&p, "</title><style>body{font:15px sans-serif;margin:2em}table{border-collapse:collapse}"
+            "th,td{text-align:left;vertical-align:top;padding:2px 12px 2px 0;"
+            "border-bottom:1px solid #ddd}th{font-weight:600;color:#555}</style></head><body><h1>");
+    add_escaped(&p, process ? process : "gradwire");
+    add(&p, "</h1><p>");
+    add_escaped(&p, not_ready ? not_ready : "ready");
+    add(&p, " &middot; <a href=\"/status\">/status</a> &middot; <a href=\"/metrics\">/metrics</a>"
+            "</p>");
+    add_object(&p, status);
+    add(&p, "</body></html>\n");
+    return !p.failed;
+}
+
+enum { SHARE = 100 /* 1/SHARE of the thread's time */ };
+
+static struct bufferevent *bev_of(const struct http_stream *s)
+{
+    return evhttp_connection_get_bufferevent(evhttp_request_get_connection(s->req));
+}
+
+/* ---- end of a stream ---- */
+
+/* Connection callback: the connection is about to be freed. If the request was detached from it, free the request
+ * here. */
+static void on_over(struct evhttp_connection *connection, void *arg)
+{
+    (void)connection;
+    struct http_stream *s = arg;
+    struct evhttp_request *req = s->req;
+    s->req = NULL;
+    if (req && !evhttp_request_get_connection(req))
+        evhttp_request_free(req);
+}
+
+/* ---- sending ---- */
+
+static void say(struct http_stream *s, const char *event, const char *data, int64_t now_ms)
+{
+    struct evbuffer *chunk = evbuffer_new();
+    if (chunk && evbuffer_add_printf(chunk, "%s%s\n\n", event, data) > 0) {
+        evhttp_send_reply_chunk(s->req, chunk);
+        s->said_ms = now_ms;
+    }
+    if (chunk)
+        evbuffer_free(chunk);
+}
+
+/* Returns whether the client has read everything, so that more can be sent. Closes the connection if that takes
+ * too long. */
+static bool reads(struct http_stream *s, int64_t now_ms)
+{
+    if (evbuffer_get_length(bufferevent_get_output(bev_of(s))) == 0)
+        s->read_ms = now_ms;
+    else if (now_ms - s->read_ms >= HTTP_UNREAD_MS)
+        evhttp_connection_free(evhttp_request_get_connection(s->req)); /* calls on_over */
+    return s->req && s->read_ms == now_ms;
+}
+
+/* Memory and time change constantly; they alone are no news. NULL: out of memory. */
+static char *without_vitals(json_t *status)
+{
+    json_t *system = json_incref(json_object_get(status, "system"));
+    (void)json_object_del(status, "system");
+    char *text = json_dumps(status, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    if (system)
+        (void)json_object_set_new(status, "system", system);
+    return text;
+}
+
+static void tell_status(struct http_events *e, json_t *status, int64_t now_ms)
+{
+    char *text = json_dumps(status, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    char *news = without_vitals(status);
+    bool changed = news && (!e->last || strcmp(news, e->last) != 0);
+    for (int i = 0; text && i < HTTP_STREAMS_MAX; i++) {
+        struct http_stream *s = &e->stream[i];
+        if (!s->req || !reads(s, now_ms)) {
+            s->fresh |= changed; /* send it later */
+            continue;
+        }
+        if (changed || s->fresh)
+            say(s, "data: ", text, now_ms);
+        else if (now_ms - s->said_ms >= e->beat_ms)
+            say(s, ": beat", "", now_ms);
+        s->fresh = false;
+    }
+    free(text);
+    if (news) {
+        free(e->last);
+        e->last = news;
+    }
+}
+
+static bool any(const struct http_events *e)
+{
+    for (int i = 0; i < HTTP_STREAMS_MAX; i++)
+        if (e->stream[i].req)
+            return true;
+    return false;
+}
+
+/* Sends the status now, because something important has changed. */
+static void http_events_now(struct http_events *e)
+{
+    if (!any(e))
+        return;
+    int64_t began_ms = clock_now_ms();
+    json_t *status = e->status(e->ctx);
+    if (status)
+        tell_status(e, status, began_ms);
+    json_decref(status);
+    int64_t wait_ms = SHARE * (clock_now_ms() - began_ms);
+    if (any(e) && loop_timer_once(&e->tick, wait_ms > HTTP_EVENTS_MS ? wait_ms : HTTP_EVENTS_MS))
+        log_error("http: no memory for a timer");
+}
+
+static void on_events_tick(void *arg)
+{
+    http_events_now(arg);
+}
+
+/* ---- start of a stream ---- */
+
+/* NULL: none is free. */
+static struct http_stream *free_place(struct http_events *e)
+{
+    for (int i = 0; i < HTTP_STREAMS_MAX; i++)
+        if (!e->stream[i].req)
+            return &e->stream[i];
+    return NULL;
+}
+
+static bool http_events_full(struct http_events *e)
+{
+    return !free_place(e);
+}
+
+/* Answers `req`, whose headers are set, with a stream. Call only if http_events_full returns false. */
+static void http_events_take(struct http_events *e, struct evhttp_request *req)
+{
+    struct http_stream *s = free_place(e);
+    assert(s);
+    int64_t now_ms = clock_now_ms();
+    *s = (struct http_stream){.req = req, .read_ms = now_ms, .fresh = true};
+    evhttp_connection_set_closecb(evhttp_request_get_connection(req), on_over, s);
+    bufferevent_set_timeouts(bev_of(s), NULL, NULL);
+    evhttp_send_reply_start(req, 200, NULL);
+    say(s, "retry: 2000", "", now_ms);
+    if (!loop_timer_running(&e->tick) && loop_timer_once(&e->tick, 0))
+        log_error("http: no memory for a timer");
+}
+
+/* ---- the life of the events ---- */
+
+/* *e must not move until http_events_close. */
+static void http_events_init(struct http_events *e, struct loop *loop, json_t *(*status)(void *ctx),
+                             void *ctx)
+{
+    *e = (struct http_events){.status = status, .ctx = ctx, .beat_ms = HTTP_BEAT_MS};
+    loop_timer_init(&e->tick, loop, on_events_tick, e);
+}
+
+/* Stops the timer. *e must stay valid until evhttp_free has closed the connections. */
+static void http_events_end(struct http_events *e)
+{
+    loop_timer_stop(&e->tick);
+}
+
+/* after evhttp_free */
+static void http_events_close(struct http_events *e)
+{
+    free(e->last);
+    e->last = NULL;
+}
 
 enum { EVERY_METHOD = (EVHTTP_REQ_PATCH << 1) - 1, STATUS_KINDS = 6 };
 

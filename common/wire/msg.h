@@ -5,13 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/codec/codec.h"
 #include "common/base/err.h"
-#include "common/wire/frame.h"
-#include "common/parameters/layout.h"
-#include "common/math/optimizer.h"
-#include "common/rows/row_layout.h"
 #include "common/base/version.h"
+#include "common/codec/codec.h"
+#include "common/math/optimizer.h"
+#include "common/parameters/layout.h"
+#include "common/rows/row_layout.h"
+#include "common/wire/frame.h"
 #include "proto/gradwire.pb-c.h"
 
 /* The random tag distinguishes generations with the same number that different chiefs started. */
@@ -59,5 +59,13 @@ void msg_plan_close(Gradwire__Plan *p);
 /* Reads the row codecs of each of the plan's tables. *codecs is unchanged on error. Errors: ERR_PROTO if one is
  * unknown, or int8 for replies. */
 enum err msg_row_codecs_get(const Gradwire__Plan *p, struct row_codecs *codecs) MUST_CHECK;
+
+/* The number of a worker in messages is worker_id of common/cluster/cluster.h. With a separate chief it is one above the
+ * number that users give the worker. */
+
+enum { WORKER_NAME_BYTES = 24 };
+
+/* Writes and returns how texts for users name this worker: "worker 1", "the chief". Any number is allowed. */
+const char *worker_name(char out[WORKER_NAME_BYTES], uint32_t worker, bool separate_chief);
 
 #endif

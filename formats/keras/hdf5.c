@@ -18,7 +18,7 @@
 #include "common/base/clock.h"
 #include "common/base/printable.h"
 #include "common/base/mem.h"
-#include "common/process/program.h"
+#include "common/process/child.h"
 
 /* The child's descriptors, and the paths by which it opens them. */
 enum { CHILD_FROM = 3, CHILD_TO = 4, ABOVE_CHILD = 16 };

@@ -23,10 +23,9 @@
 #include "common/cluster/address.h"
 #include "common/cluster/cluster.h"
 #include "common/cluster/cluster_given.h"
-#include "common/cluster/signs.h"
 #include "common/flags/flags.h"
-#include "common/peers/auth.h"
-#include "common/process/program.h"
+#include "common/peers/token.h"
+#include "common/process/child.h"
 #include "common/process/signals.h"
 #include "common/process/termination.h"
 #include "common/process/ulimits.h"
@@ -73,7 +72,7 @@ static bool form_alone(void)
 }
 
 /* Check that at most one of --worker_ips, --role and TF_CONFIG (with or without flags) says which process this is, and if
- * none does, that no variable makes this container one of several (signs.h), or that --alone is given. Errors: ERR_INPUT. */
+ * none does, that no variable makes this container one of several (signs_check), or that --alone is given. Errors: ERR_INPUT. */
 static enum err form_check(struct errmsg *e)
 {
     const char *form = form_hosts() ? "--worker_ips" : "--role";

@@ -95,10 +95,7 @@ static int next_signal(const struct pair *p, const sigset_t *mine)
 {
     static const struct timespec late = {.tv_sec = LATE_S};
     bool is_done = !p->is_chief && !p->pids[PS] && !p->code && !p->too_late;
-    int sig;
-    do
-        sig = is_done ? sigtimedwait(mine, NULL, &late) : sigwaitinfo(mine, NULL);
-    while (sig < 0 && errno == EINTR);
+    int sig = (int)TEMP_FAILURE_RETRY(sigtimedwait(mine, NULL, is_done ? &late : NULL));
     return sig < 0 ? 0 : sig;
 }
 
@@ -140,8 +137,7 @@ int pair_run(char *const *ps, char *const *worker, bool is_chief, const char *la
 static int code_of(pid_t pid)
 {
     int status = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    (void)TEMP_FAILURE_RETRY(waitpid(pid, &status, 0));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

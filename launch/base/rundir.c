@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/process/dirguard.h"
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "common/process/output.h"

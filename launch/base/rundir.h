@@ -13,7 +13,7 @@ struct rundir {
     int lock_fd; /* -1: not locked */
 };
 
-/* Lock DIR (waiting like dirlock_take) and guard it (dirguard.h), make DIR/processes with OUTPUT_LAUNCHER, and rename the last run's summary.json
+/* Lock DIR (waiting like dirlock_take) and guard it (dirlock.h), make DIR/processes with OUTPUT_LAUNCHER, and rename the last run's summary.json
  * to OUTPUT_SUMMARY_BEFORE. With `fresh` the contents of DIR are first moved to DIR.1, DIR.2, ...
  * Close with rundir_close, which unlocks DIR. Errors, on which DIR is not locked: ERR_TIMEOUT another process holds the
  * lock (the text has the pid); ERR_IO. */

@@ -87,6 +87,16 @@ void say(enum log_level level, const char *fmt, ...)
         log_at(level, "%s", text);
 }
 
+void say_plain(const char *fmt, ...)
+{
+    char text[2 * PRINTABLE_BYTES]; /* two paths fit */
+    va_list args;
+    va_start(args, fmt);
+    (void)printable_vformat(text, sizeof text, fmt, args);
+    va_end(args);
+    (void)fprintf(stderr, "gradwire: %s\n", text);
+}
+
 void say_status(const char *text)
 {
     char line[SAY_LINE_BYTES + SAY_CLEAR_BYTES], clear[SAY_CLEAR_BYTES];

@@ -23,6 +23,9 @@ void say(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 #define say_warn(...) say(LOG_WARN, __VA_ARGS__)
 #define say_error(...) say(LOG_ERROR, __VA_ARGS__)
 
+/* Print a command's answer, "gradwire: TEXT", as a line: without time and level, also to a file. */
+void say_plain(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
 /* Draw the progress line (ASCII), cut to the terminal's width; "" removes it. Does nothing if stderr is not a terminal. */
 void say_status(const char *text);
 

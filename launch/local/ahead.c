@@ -95,8 +95,7 @@ static enum err ahead_run(char *const *argv, const struct heard *h, struct errms
         return ERR_OK;
     enum err err = ahead_hear(h, out, e);
     (void)fclose(out);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    (void)TEMP_FAILURE_RETRY(waitpid(pid, NULL, 0));
     return err;
 }
 

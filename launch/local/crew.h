@@ -6,9 +6,23 @@
 
 #include "common/base/err.h"
 #include "job/job.h"
-#include "launch/local/local.h"
 #include "launch/base/options.h"
+#include "launch/local/child.h"
 #include "launch/local/process.h"
+
+/* Processes on this host. Each is a child of the launcher, has a port of 127.0.0.1 for the whole job, and writes its log
+ * itself. */
+
+/* The local part of one process. */
+struct local_place {
+    const struct guardian *guardian; /* it must run before the first start */
+    /* Inherited at every start. The ports stay bound for the whole job. `progress` (chief, evaluator) is not owned. */
+    struct handed handed;
+    bool started; /* the process was started before in this job */
+};
+
+/* A child with this pid has ended. True: it was this process; its end is noted. */
+bool local_reaped(struct process *p, pid_t pid, uint64_t peak_rss_bytes);
 
 /* Facts about a host that the command lines of its processes need. */
 struct site {

@@ -34,10 +34,7 @@ static enum err guardian_send(int socket, int pidfd, char byte, struct errmsg *e
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(c), &pidfd, sizeof pidfd);
-    ssize_t n;
-    do
-        n = sendmsg(socket, &msg, MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
+    ssize_t n = TEMP_FAILURE_RETRY(sendmsg(socket, &msg, MSG_NOSIGNAL));
     return n == 1 ? ERR_OK : err_set(e, ERR_IO, "guardian: %s", strerror(errno));
 }
 
@@ -92,8 +89,7 @@ void guardian_close(struct guardian *g)
     if (g->pid <= 0)
         return;
     (void)close(g->fd);
-    while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    (void)TEMP_FAILURE_RETRY(waitpid(g->pid, NULL, 0));
     *g = (struct guardian){.fd = -1};
 }
 

@@ -1,5 +1,5 @@
 /* One process of the job as the supervisor sees it: its state, its log, and the operations of the host on which it runs
- * (local.h: this host; remote/fleet.h: another host). */
+ * (crew.h: this host; remote/fleet.h: another host). */
 #ifndef GRADWIRE_LAUNCH_LOCAL_PROCESS_H
 #define GRADWIRE_LAUNCH_LOCAL_PROCESS_H
 
@@ -8,8 +8,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/cluster/cluster.h"
 #include "common/base/err.h"
+#include "common/base/log.h"
+#include "common/cluster/cluster.h"
 
 enum { PROCESS_NAME_BYTES = 32, PROCESS_ADDRESS_BYTES = 320, PROCESS_WORDS_BYTES = 440 };
 
@@ -77,5 +78,17 @@ void process_peak_rss(struct process *p, uint64_t bytes);
 /* The last line of level error that the present start has logged, or, with `any`, its last line of any level. Without time
  * and level; "" if there is none. */
 void process_last_words(const struct process *p, bool any, char *out, size_t bytes);
+
+/* Parses a line of a process's log (common/base/log.h), in text or JSON format: level and text. No I/O. */
+
+enum { LOG_LINE_TEXT_BYTES = 440 };
+
+struct log_line {
+    enum log_level level;
+    char text[LOG_LINE_TEXT_BYTES]; /* without time, level and process; truncated to fit */
+};
+
+/* False: the line has another format, for example because a library printed it; *l is unchanged. */
+bool log_line_parse(struct log_line *l, const char *line);
 
 #endif

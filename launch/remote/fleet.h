@@ -19,7 +19,6 @@
 #include "launch/local/crew.h"
 #include "launch/local/guardian.h"
 #include "launch/remote/hosts.h"
-#include "launch/remote/problems.h"
 #include "launch/local/process.h"
 
 enum { FLEET_AGAIN_FIRST_MS = 1000, FLEET_AGAIN_MAX_MS = 10000 };

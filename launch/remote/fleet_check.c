@@ -6,7 +6,6 @@
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
-#include "common/process/skew.h"
 #include "common/process/output.h"
 #include "common/cluster/address.h"
 #include "launch/remote/check.h"

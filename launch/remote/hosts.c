@@ -1,13 +1,40 @@
+/* The hosts file, its problems, and the processes on each host. */
 #include "launch/remote/hosts.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/cluster/cluster_given.h"
-#include "common/process/files.h"
 #include "common/base/digits.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/base/words.h"
+#include "common/cluster/cluster_given.h"
+#include "common/process/files.h"
+
+void problems_add(struct problems *p, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    (void)printable_vformat(text, sizeof text, fmt, args);
+    va_end(args);
+    p->n++;
+    char **grown = mem_resize(p->line, p->kept + 1, sizeof *grown);
+    if (!grown)
+        return;
+    p->line = grown;
+    p->line[p->kept] = mem_strdup(text);
+    p->kept += p->line[p->kept] != NULL;
+}
+
+void problems_close(struct problems *p)
+{
+    for (size_t i = 0; i < p->kept; i++)
+        mem_free(p->line[i]);
+    mem_free(p->line);
+    *p = (struct problems){0};
+}
 
 enum { SHOWN_BYTES = 80 };
 

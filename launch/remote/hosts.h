@@ -1,18 +1,30 @@
+#ifndef GRADWIRE_LAUNCH_REMOTE_HOSTS_H
+#define GRADWIRE_LAUNCH_REMOTE_HOSTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/err.h"
+#include "common/cluster/cluster.h"
+
 /* The hosts file of `train --hosts FILE`, and the assignment of processes to hosts. It reads the file, and does no other I/O.
  *
  *   HOST [slots=N] [role=ps|worker|chief|evaluator] [ports=LO-HI] [workdir=PATH]     # comment
  *
  * HOST is the name or address by which the other hosts reach it, or user@HOST for the remote shell. An IPv6 address is in
  * brackets. A host can have several lines with different roles. */
-#ifndef GRADWIRE_LAUNCH_REMOTE_HOSTS_H
-#define GRADWIRE_LAUNCH_REMOTE_HOSTS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+/* The problems of a job's hosts, one line each. All are reported before any process starts. */
 
-#include "common/cluster/cluster.h"
-#include "common/base/err.h"
-#include "launch/remote/problems.h"
+struct problems {
+    size_t n;
+    char **line; /* lines lost for lack of memory are counted, and missing here */
+    size_t kept;
+};
+
+void problems_add(struct problems *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void problems_close(struct problems *p);
 
 enum {
     HOSTS_BYTES_MAX = 1 << 20,

@@ -49,8 +49,7 @@ static void link_kill(struct link *l)
     if (l->pid <= 0)
         return;
     (void)kill(-l->pid, SIGKILL);
-    while (waitpid(l->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    (void)TEMP_FAILURE_RETRY(waitpid(l->pid, NULL, 0));
     l->pid = 0;
 }
 

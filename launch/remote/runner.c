@@ -1,5 +1,16 @@
-#include "launch/remote/runner.h"
-
+/* `launch runner KEY`: the launcher executes this on another host through a remote shell. It starts the job's processes
+ * there, and ends them when the connection to the launcher is lost.
+ *
+ * Happy path: it takes the lock of KEY on its host, sends READY, binds ports, starts processes on request, and sends
+ * their output and exit statuses. In the end the launcher closes its input, no process runs any more, and it exits with
+ * 0.
+ * Failure modes:
+ * - Its input closes, or is silent for TALK_SILENCE_MS: SIGTERM to all processes, and after the grace, at most
+ *   RUNNER_GRACE_MAX_MS, SIGKILL to their process groups.
+ * - The runner is killed: a guardian (guardian.h) does the same.
+ * - An earlier runner's processes still run: they hold the lock, so the new runner waits, and no process runs twice.
+ * - The processes write more than the connection can take: output beyond RUNNER_QUEUE_MAX_BYTES is dropped, and a line
+ *   in the process's log gives the number of dropped bytes. A process never waits for its log. */
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -17,7 +28,6 @@
 
 #include "common/base/clock.h"
 #include "common/process/cgroup.h"
-#include "common/process/cores.h"
 #include "common/process/dirlock.h"
 #include "common/process/output.h"
 #include "common/net/listen.h"
@@ -26,11 +36,20 @@
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
 #include "launch/base/options.h"
+#include "launch/base/commands.h"
 #include "launch/remote/check.h"
 #include "launch/local/child.h"
 #include "launch/local/guardian.h"
 #include "launch/remote/talk.h"
 #include "launch/remote/web.h"
+
+enum {
+    RUNNER_GRACE_MAX_MS = 5000,
+    RUNNER_IDLE_SILENCE_MS =
+        60000, /* while no process runs: the launcher can be waiting for a lock */
+    RUNNER_QUEUE_MAX_BYTES = 4 << 20,
+    RUNNER_PROCESSES_MAX = 4096
+};
 
 enum { RUNNER_CHECK_EVERY_MS = 500, RUNNER_READ_BYTES = 32 << 10 };
 

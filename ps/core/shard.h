@@ -24,7 +24,7 @@
 #include "common/parameters/tree.h"
 #include "common/rows/row_layout.h"
 #include "common/wire/msg.h"
-#include "ps/rows/row_traffic.h"
+#include "ps/rows/row_tables.h"
 
 /* A worker's request for rows. A push over the same connection can refer to its keys, before and after the answer. */
 struct shard_ask {

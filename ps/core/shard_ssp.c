@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "common/wire/worker_name.h"
+#include "common/wire/msg.h"
 #include "ps/core/shard_state.h"
 
 /* ---- a generation ---- */

@@ -2,17 +2,63 @@
  * the order of a checkpoint: (bucket, table, mixed key). Pure.
  *
  * A row's stamp tells if the row has changed since: a row with a stamp up to the cut's clock has not. Before a row changes or
- * is removed, a copy of it is kept if the cut has not copied it yet (row_kept.h). A row with a later stamp is not copied from
+ * is removed, a copy of it is kept if the cut has not copied it yet (struct row_kept). A row with a later stamp is not copied from
  * the table: either a copy was kept, or the row is new. A row that was absent (evicted) at the cut's clock is not part of
  * the cut, though it is still in memory. */
 #ifndef GRADWIRE_PS_ROWS_ROW_CUT_H
 #define GRADWIRE_PS_ROWS_ROW_CUT_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
+#include "common/base/err.h"
+#include "common/rows/row_layout.h"
 #include "ps/rows/row_admit.h"
 #include "ps/rows/row_evict.h"
-#include "ps/rows/row_kept.h"
+#include "ps/rows/row_table.h"
+
+/* Copies of rows as they were when a cut began. The table's rows have changed since, so the copies are kept until the
+ * cut has copied them out. The copies are in one list per bucket and table, allocated from pools of chunks. A list is
+ * sorted when the cut reaches its bucket. Memory grows with the number of kept rows; the memory of a dropped row is
+ * used again. Pure. */
+
+struct row_kept_key {
+    uint64_t mixed;
+    uint32_t row;
+};
+
+/* The rows of one table. */
+struct row_kept_pool {
+    uint32_t width; /* floats of a row */
+    uint32_t bytes; /* of a row and its head */
+    uint32_t shift; /* a chunk has 2^shift rows */
+    uint32_t chunks, rows;
+    size_t capacity; /* chunks */
+    uint32_t free;   /* the first free row: its number + 1; 0: none */
+    uint8_t **chunk;
+};
+
+/* A kept row; its weights, then its slots, follow. */
+struct row_kept_head {
+    uint64_t mixed, stamp;
+    uint32_t next; /* the list's next row: its number + 1; 0: none */
+    uint32_t count;
+};
+
+struct row_kept {
+    struct bucket_range buckets;
+    uint32_t tables;
+    uint32_t *list; /* (buckets, tables) number of the first row + 1 */
+    struct row_kept_pool pool[ROW_TABLES_MAX];
+    uint64_t bytes; /* taken by kept rows now */
+    /* The current list, sorted by key; rows before `at` are dropped. */
+    struct row_kept_key *key;
+    size_t at, keys, key_capacity;
+};
+
+/* Bytes of allocated memory, used or free. */
+uint64_t row_kept_memory(const struct row_kept *k);
 
 /* Rows of one bucket and table, in the form of a checkpoint's row_group, or the sketch that comes before them. */
 struct row_cut_rows {

@@ -9,16 +9,35 @@
 
 #include <stdbool.h>
 
+#include "common/base/buffer.h"
 #include "common/math/optimizer.h"
 #include "common/rows/row_counts.h"
 #include "ps/rows/row_admit.h"
-#include "ps/rows/row_aside.h"
 #include "ps/rows/row_budget.h"
 #include "ps/rows/row_cut.h"
 #include "ps/rows/row_evict.h"
 #include "ps/rows/row_grads.h"
 #include "ps/rows/row_table.h"
-#include "ps/rows/row_traffic.h"
+
+/* Copies of the rows that a part's last update touched, as they were before the update, for readers of the step before. */
+
+struct row_aside {
+    struct buffer *memory; /* NULL: nothing is set aside */
+    uint32_t keys[ROW_TABLES_MAX];
+    const uint64_t *mixed[ROW_TABLES_MAX]; /* of each list: (keys), ascending */
+    const float *w[ROW_TABLES_MAX];        /* of each table: (keys, dim) */
+    const uint8_t *there[ROW_TABLES_MAX];  /* of each table: (keys); 0: the row did not exist */
+};
+
+/* Counters of the rows that are read and updated, since the tables were created (row_tables_init). read_bytes: the weights of these rows. touched_bytes: their weights,
+ * slots and gradients. */
+struct row_traffic {
+    uint64_t asked; /* rows that readers requested, existing or not */
+    uint64_t read;  /* requested rows that existed */
+    uint64_t read_bytes;
+    uint64_t touched; /* rows that steps updated */
+    uint64_t touched_bytes;
+};
 
 struct row_tables {
     const struct row_layout *layout; /* the caller's; outlives the tables */

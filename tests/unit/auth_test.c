@@ -1,4 +1,4 @@
-/* The addresses that are served without a token (common/peers/auth.h). */
+/* The addresses that are served without a token (common/peers/token.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/peers/auth.h"
 #include "common/net/listen.h"
 #include "common/peers/token.h"
 

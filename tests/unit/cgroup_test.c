@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "common/process/cgroup.h"
-#include "common/process/cores.h"
 #include "common/base/err.h"
 #include "common/process/files.h"
 #include "tests/lib/folder.h"

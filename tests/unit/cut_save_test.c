@@ -15,7 +15,6 @@
 #include "common/checkpoint/checkpoint_rows.h"
 #include "common/process/files.h"
 #include "ps/cut_save.h"
-#include "ps/row_pipe.h"
 #include "tests/lib/folder.h"
 
 enum { DIM = 2000, SLOTS = 2000, GROUP = 16, CUT = 4, ELEMS = 8 };

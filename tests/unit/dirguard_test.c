@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/process/dirguard.h"
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "common/process/line_file.h"

@@ -20,7 +20,7 @@
 #include "common/net/listen.h"
 #include "common/base/mem.h"
 #include "common/net/reach.h"
-#include "common/process/skew.h"
+#include "common/base/clock.h"
 #include "common/net/socket.h"
 #include "common/checkpoint/checkpoint_file.h"
 #include "common/process/files.h"

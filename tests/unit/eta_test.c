@@ -1,4 +1,4 @@
-/* The time left (worker/control/eta.h), over the steps of jobs whose end is known. */
+/* The time left (worker/control/progress.h), over the steps of jobs whose end is known. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "worker/control/eta.h"
+#include "worker/control/progress.h"
 
 enum { STEPS_MAX = 20000 };
 

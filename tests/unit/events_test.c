@@ -21,7 +21,7 @@
 #include "common/base/mem.h"
 #include "tests/lib/folder.h"
 #include "worker/tensorboard/curves.h"
-#include "worker/tensorboard/events_file.h"
+#include "worker/tensorboard/events.h"
 
 static char *const folder = folder_dir;
 

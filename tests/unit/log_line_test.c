@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "launch/local/log_line.h"
+#include "launch/local/process.h"
 
 static void lines_of_both_formats_have_level_and_text(void **state)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/roff.h"
+#include "common/flags/manual.h"
 
 static void running(FILE *out, const char *text)
 {

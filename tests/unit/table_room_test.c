@@ -19,7 +19,7 @@
 #include "data/core/distinct.h"
 #include "data/core/key_growth.h"
 #include "data/dataset.h"
-#include "worker/doctor/table_room.h"
+#include "worker/doctor/estimate.h"
 
 /* ---- the sketch ---- */
 

@@ -1,5 +1,5 @@
-/* Which warnings of the processes reach the terminal (launch/warnings.h), and the lines of their logs
- * (launch/local/log_line.h). */
+/* Which warnings of the processes reach the terminal (launch/log_watch.h), and the lines of their logs
+ * (launch/local/process.h). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launch/local/log_line.h"
-#include "launch/warnings.h"
+#include "launch/local/process.h"
+#include "launch/log_watch.h"
 
 static struct warnings w;
 

@@ -14,7 +14,6 @@
 
 #include "common/base/clock.h"
 #include "common/serve/http.h"
-#include "common/serve/http_events.h"
 #include "common/serve/http_hosts.h"
 #include "common/net/listen.h"
 #include "common/net/socket.h"

@@ -7,7 +7,6 @@
 #include "common/formats/export.h"
 #include "common/process/child.h"
 #include "common/process/files.h"
-#include "common/process/program.h"
 #include "common/process/signals.h"
 #include "common/process/output.h"
 #include "worker/control/progress.h"

@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "common/serve/vitals_note.h"
+#include "common/serve/vitals.h"
 
 struct health {
     bool known;

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/process/dirguard.h"
+#include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "common/process/line_file.h"
 #include "common/base/log.h"

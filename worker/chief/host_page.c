@@ -166,7 +166,7 @@ static double rate_of(const struct host *h)
     return s->n ? s->point[s->n - 1].value[HISTORY_RATE] : (double)NAN;
 }
 
-/* The time left, as in the launcher's line: eta.h. 0 after the last step. */
+/* The time left, as in the launcher's line: struct eta. 0 after the last step. */
 static void put_eta(const struct host *h, const struct chief_facts *f, json_t *to)
 {
     const struct history *s = &h->page.steps;

@@ -164,7 +164,7 @@ void host_look(struct host *h, int64_t now_ms);
 void host_on_looked(struct host *h, uint64_t cut, const void *letter); /* HOST_LOOKED */
 /* The job went back to the cut `base`: results of later cuts are removed. */
 void host_undo_results(struct host *h, uint64_t base);
-/* Check about once a second that DIR is still this job's (dirguard.h); HOST_DIR reports it. */
+/* Check about once a second that DIR is still this job's (dirlock.h); HOST_DIR reports it. */
 void host_check_dir(struct host *h, int64_t now_ms);
 /* Write the file by which a ps finds out whether its DIR/checkpoints is ours (not with checkpoint.store: chief).
  * `random` gives its name. */

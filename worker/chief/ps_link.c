@@ -5,7 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/peers/msg_send.h"
+#include "common/peers/hello.h"
 #include "common/checkpoint/checkpoint.h"
 #include "worker/chief/host_state.h"
 

@@ -7,7 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/checkpoint/checkpoint.h"
-#include "common/peers/msg_send.h"
+#include "common/peers/hello.h"
 #include "worker/chief/host_state.h"
 
 struct worker_link *worker_link_of(struct host *h, uint32_t worker)

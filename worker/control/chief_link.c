@@ -24,8 +24,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/serve/vitals_note.h"
-#include "common/peers/msg_send.h"
+#include "common/serve/vitals.h"
 #include "worker/control/meter.h"
 
 enum {

@@ -1,15 +1,104 @@
+/* Answers HTTP for a worker's process: from the control thread while it trains, from a thread of its own before. */
 #include "worker/control/control_http.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 
 #include "common/base/json.h"
-#include "common/serve/http.h"
-#include "common/process/process_state.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/net/mailbox.h"
 #include "common/net/tls.h"
+#include "common/process/loading.h"
+#include "common/process/process_state.h"
+#include "common/serve/http.h"
 #include "common/serve/vitals.h"
 #include "worker/control/meter.h"
-#include "worker/control/job_page.h"
+#include "worker/control/page_bytes.h" /* CMake makes it */
+
+/* The page of a job, which the chief serves: worker/control/page/ as it was when this program was built. */
+static const struct http_file job_page[] = {
+    {"/", "text/html; charset=utf-8", page_html, sizeof page_html},
+    {"/page.css", "text/css; charset=utf-8", page_css, sizeof page_css},
+    {"/page.js", "text/javascript; charset=utf-8", page_js, sizeof page_js},
+    {0},
+};
+
+/* ---- a thread of its own ---- */
+
+struct http_thread {
+    struct loop loop;
+    struct mailbox in; /* any letter stops the thread */
+    struct http *http;
+    pthread_t pthread;
+};
+
+static void on_letter(void *arg, struct mail *m)
+{
+    struct http_thread *t = arg;
+    (void)m;
+    loop_stop(&t->loop);
+}
+
+static void *http_thread_run(void *arg)
+{
+    struct http_thread *t = arg;
+    if (loop_run(&t->loop))
+        log_warn("HTTP is no longer served: the event loop failed");
+    return NULL;
+}
+
+enum err http_thread_new(struct http_thread **out, int fd, const struct http_ops *ops, void *ctx,
+                         struct errmsg *e)
+{
+    *out = NULL;
+    if (fd < 0)
+        return ERR_OK;
+    struct http_thread *t = mem_zalloc(1, sizeof *t);
+    enum err err = ERR_NOMEM;
+    if (!t)
+        goto no_memory;
+    err = loop_init(&t->loop);
+    if (err)
+        goto no_loop;
+    err = mailbox_init(&t->in, &t->loop, on_letter, t);
+    if (err)
+        goto no_mailbox;
+    err = http_open_again(&t->http, &t->loop, fd, ops, ctx);
+    if (err)
+        goto no_http;
+    if (pthread_create(&t->pthread, NULL, http_thread_run, t) == 0) {
+        *out = t;
+        return ERR_OK;
+    }
+    err = ERR_NOMEM;
+    http_close(t->http);
+no_http:
+    mailbox_close(&t->in);
+no_mailbox:
+    loop_close(&t->loop);
+no_loop:
+    mem_free(t);
+no_memory:
+    return err_set(e, err, "HTTP cannot be served: %s", err_str(err));
+}
+
+void http_thread_free(struct http_thread *t)
+{
+    struct mail quit = {.type = 0};
+    if (!t)
+        return;
+    if (mailbox_post(&t->in, &quit))
+        log_warn("the HTTP thread cannot be stopped");
+    pthread_join(t->pthread, NULL);
+    http_close(t->http);
+    mailbox_close(&t->in);
+    loop_close(&t->loop);
+    mem_free(t);
+}
+
+/* ---- the control thread ---- */
 
 /* The process is ready while it listens. A worker that is not the chief, and that is stopping, is contacted by no
  * process any more; the chief is needed to its end. */
@@ -24,7 +113,11 @@ static enum process_state state_of(const char *waits_for)
     return waits_for ? STATE_WAITING : STATE_TRAINING;
 }
 
-void control_http_metrics(struct metrics *m, const struct job *job, const struct cluster *cluster)
+/* The beginning of all answers of a worker's process. not_ready: why the process is not ready; NULL: it is ready.
+ * waits_for: what it waits for; NULL: nothing. going: it was asked to stop. Returns a new reference; NULL: no memory.
+ * Thread: any. */
+static void control_http_metrics(struct metrics *m, const struct job *job,
+                                 const struct cluster *cluster)
 {
     metrics_family(m, "gradwire_job_info", METRICS_GAUGE,
                    "Always 1; the labels name this process.");
@@ -56,9 +149,9 @@ static json_t *training_json(const struct meter *m)
                      (json_int_t)m->bytes_in);
 }
 
-json_t *control_http_status(const struct job *job, const struct cluster *cluster,
-                            const char *not_ready, enum process_state state, const char *waits_for,
-                            bool going)
+static json_t *control_http_status(const struct job *job, const struct cluster *cluster,
+                                   const char *not_ready, enum process_state state,
+                                   const char *waits_for, bool going)
 {
     char name[32];
     (void)snprintf(name, sizeof name, "%s %u", role_str(cluster->role), cluster->index);
@@ -110,4 +203,73 @@ void control_http_close(struct control *c)
 {
     http_close(c->http);
     c->http = NULL;
+}
+
+/* ---- before and after training ---- */
+
+static void put_loading(struct metrics *m)
+{
+    struct loading now;
+    if (!loading_look(&now))
+        return;
+    metrics_gauge(m, "gradwire_loading_bytes", "Bytes of the data that were read.",
+                  (double)now.bytes);
+    metrics_gauge(m, "gradwire_loading_total_bytes", "Bytes of the files of the data.",
+                  (double)now.of_bytes);
+    metrics_gauge(m, "gradwire_loading_rows", "Rows of the data that were read.", (double)now.rows);
+    metrics_gauge(m, "gradwire_loading_left_seconds", "Time left until the data are read.",
+                  now.left_s);
+}
+
+/* null: it does not load. */
+static json_t *loading_json(void)
+{
+    struct loading now;
+    if (!loading_look(&now))
+        return json_null();
+    return json_pack("{s:I, s:I, s:I, s:o}", "bytes", (json_int_t)now.bytes, "of_bytes",
+                     (json_int_t)now.of_bytes, "rows", (json_int_t)now.rows, "left_s",
+                     json_number(now.left_s));
+}
+
+static void on_interim_metrics(void *ctx, struct metrics *m)
+{
+    const struct interim *i = ctx;
+    control_http_metrics(m, i->job, i->cluster);
+    process_state_metrics(m, i->state);
+    put_loading(m);
+    tls_metrics(m);
+}
+
+static json_t *on_interim_status(void *ctx)
+{
+    const struct interim *i = ctx;
+    json_t *all = control_http_status(i->job, i->cluster, NULL, i->state, NULL, false);
+    if (json_object_set_new(all, "loading", loading_json()) ||
+        json_object_set_new(all, "system", vitals_json()) ||
+        json_object_set_new(all, "tls", tls_json())) {
+        json_decref(all);
+        return NULL;
+    }
+    return all;
+}
+
+/* The process needs no peers at this stage, so it is always ready. */
+static const struct http_ops interim_ops = {.metrics = on_interim_metrics,
+                                            .status = on_interim_status};
+static const struct http_ops chief_interim_ops = {
+    .metrics = on_interim_metrics, .status = on_interim_status, .files = job_page};
+
+enum err interim_begin(struct interim *i, int fd, const struct job *job,
+                       const struct cluster *cluster, enum process_state state, struct errmsg *e)
+{
+    *i = (struct interim){.job = job, .cluster = cluster, .state = state};
+    return http_thread_new(&i->thread, fd, cluster->is_chief ? &chief_interim_ops : &interim_ops, i,
+                           e);
+}
+
+void interim_end(struct interim *i)
+{
+    http_thread_free(i->thread);
+    i->thread = NULL;
 }

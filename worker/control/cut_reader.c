@@ -11,7 +11,6 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/peers/dial.h"
 #include "common/peers/hello.h"
-#include "common/peers/msg_send.h"
 
 enum { MANIFEST_BYTES_MAX = CHECKPOINT_HEAD_MAX + CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES };
 

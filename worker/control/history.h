@@ -16,7 +16,7 @@ enum {
     HISTORY_VALUES = 2 * (1 + METRICS_MAX),
     HISTORY_RATE = 1,
     HISTORY_STEP_METRICS = 2,
-    /* not on the curve: the time left in seconds, and whether that is early (eta.h) */
+    /* not on the curve: the time left in seconds, and whether that is early (progress.h) */
     HISTORY_LEFT = HISTORY_STEP_METRICS + METRICS_MAX,
     HISTORY_EARLY
 };

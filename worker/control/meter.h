@@ -4,7 +4,6 @@
 #define GRADWIRE_WORKER_CONTROL_METER_H
 
 #include "common/codec/codec.h"
-#include "common/codec/codec_metrics.h"
 #include "common/process/metrics.h"
 #include "common/parameters/plan.h"
 #include "common/wire/msg.h"

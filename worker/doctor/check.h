@@ -3,12 +3,12 @@
 #define GRADWIRE_WORKER_DOCTOR_CHECK_H
 
 #include "common/flags/flags.h"
+#include "common/net/reach.h"
 #include "common/place/place.h"
 #include "data/dataset.h"
 #include "worker/doctor/certificate.h"
 #include "worker/doctor/finding.h"
-#include "worker/doctor/table_room.h"
-#include "worker/doctor/visit.h"
+#include "worker/doctor/estimate.h"
 #include "model/model.h"
 #include "worker/taught/taught.h"
 
@@ -60,12 +60,11 @@ void check_clocks(struct check *p, struct finding *f);
 /* check_secrets.c */
 void check_token(struct check *p, struct finding *f);
 void check_certificates(struct check *p, struct finding *f);
-/* check_tables.c */
-void check_tables(struct check *p, struct finding *f);
-/* check_room.c: memory, disk, time */
+/* check_room.c: memory, disk, time, tables of rows */
 void check_memory(struct check *p, struct finding *f);
 void check_checkpoint(struct check *p, struct finding *f);
 void check_grace(struct check *p, struct finding *f);
+void check_tables(struct check *p, struct finding *f);
 /* Bytes of one thread's activations, measured by building them. p->model must be set. */
 uint64_t check_activations_bytes(const struct check *p);
 /* check_crew.c: all processes of the job together */

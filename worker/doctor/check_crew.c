@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/process/cgroup.h"
-#include "common/process/cores.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
 

@@ -1,4 +1,4 @@
-/* Memory, disk and time: what the job needs, and what is available. */
+/* Memory, disk, time and tables of rows: what the job needs, and what is available. */
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -11,7 +11,6 @@
 #include "common/process/cgroup.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/base/clock.h"
-#include "common/process/cores.h"
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "common/base/mem.h"
@@ -350,4 +349,24 @@ void check_grace(struct check *p, struct finding *f)
         f, VERDICT_WARN,
         "raise timeouts.grace_s and terminationGracePeriodSeconds above %.0f, or take more ps",
         takes_s);
+}
+
+/* ---- tables of rows by key: the memory that their rows will need on a ps ---- */
+
+void check_tables(struct check *p, struct finding *f)
+{
+    char text[400], full[200];
+    if (!p->has_job || !p->has_cluster || !job_has_tables(&p->job))
+        return;
+    if (!p->looked || p->train.keys.lists == 0) {
+        finding_say(f, VERDICT_WARN,
+                    "not estimated: the data whose keys are looked up are not on this host");
+        return;
+    }
+    p->tables = table_room_of(&p->job, &p->train.keys);
+    table_room_text(&p->tables, p->cluster.n_ps, text, sizeof text);
+    bool fits = table_room_fits(&p->tables, &p->job, p->cluster.n_ps, full, sizeof full);
+    finding_say(f, fits ? VERDICT_OK : VERDICT_WARN, "%s%s%s", text, fits ? "" : "; ",
+                fits ? "" : full);
+    finding_mend(f, VERDICT_WARN, "raise ps.memory, or take more ps");
 }

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "common/peers/auth.h"
 #include "common/base/mem.h"
 #include "common/net/tls.h"
 #include "common/peers/token.h"

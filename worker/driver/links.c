@@ -11,7 +11,6 @@
 #include "common/peers/hello.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/peers/msg_send.h"
 #include "worker/core/unreached.h"
 
 enum { SCRATCH_BYTES = 64 << 10 };

@@ -6,7 +6,7 @@
 #ifndef GRADWIRE_WORKER_EVALUATOR_BEST_H
 #define GRADWIRE_WORKER_EVALUATOR_BEST_H
 
-#include "common/base/uuid.h"
+#include "common/base/rng.h"
 #include "job/job.h"
 #include "common/parameters/layout.h"
 #include "common/process/contents.h"

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "common/base/clock.h"
-#include "common/process/cores.h"
+#include "common/process/cgroup.h"
 #include "common/base/mem.h"
 #include "model/blas.h"
 #include "worker/step/batch.h"

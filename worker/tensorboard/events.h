@@ -10,18 +10,22 @@
 #define GRADWIRE_WORKER_TENSORBOARD_EVENTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "job/job.h"
-#include "common/parameters/layout.h"
+#include "common/base/err.h"
 #include "common/math/pool.h"
+#include "common/parameters/layout.h"
+#include "common/process/files.h"
+#include "job/job.h"
+#include "proto/formats/tensorboard.pb-c.h"
 
 /* Directories in DIR/logs, which are TensorBoard's runs. The session of the hyperparameters contains the other two. */
 enum events_run { EVENTS_TRAIN, EVENTS_EVAL, EVENTS_SESSION, EVENTS_RUNS };
 
 struct disk_thread;
 struct events;
-struct events_note; /* values of one step */
+struct events_note; /* values of one step; events.c has its fields */
 
 enum { EVENTS_BUCKETS = 30 }; /* as in Keras */
 struct events_histogram {
@@ -63,5 +67,28 @@ struct events_values {
 /* One histogram for each tensor (l->tensors); values that are not finite are not counted. Thread: the pool's owner. */
 void events_histograms(struct events_histogram *out, const struct layout *l,
                        const struct events_values *v, struct pool *pool);
+
+/* One of TensorBoard's event files: a sequence of records, each an Event (proto/formats/tensorboard.proto) framed as
+ * a TFRecord (tensorflow/core/lib/io/record_writer.h): u64 length, u32 masked CRC-32C of the length, the bytes, u32
+ * masked CRC-32C of the bytes; little-endian. The first record has file_version. */
+
+struct events_file {
+    int fd; /* -1: none */
+    uint64_t bytes;
+    char path[FILES_PATH_MAX];
+};
+
+/* Create a file in `folder`, which is made if needed: events.out.tfevents.<seconds>.<host>.<pid>. TensorBoard reads
+ * the files of a directory in the order of their names. Errors: ERR_IO; *f then has no file. */
+enum err events_file_open(struct events_file *f, const char *folder, double wall_time,
+                          struct errmsg *e) MUST_CHECK;
+void events_file_close(struct events_file *f);
+
+/* Append one record. On error no part of it stays, so later records can be read. Errors: ERR_IO, ERR_NOMEM. */
+enum err events_file_append(struct events_file *f, const Tensorboard__Event *event,
+                            struct errmsg *e) MUST_CHECK;
+
+/* TFRecord's mask: a CRC computed over bytes that contain CRCs themselves is of little use. */
+uint32_t events_file_masked_crc(const void *data, size_t bytes);
 
 #endif

@@ -6,7 +6,7 @@
 #include <sys/random.h>
 
 #include "common/base/mem.h"
-#include "common/base/uuid.h"
+#include "common/base/rng.h"
 
 /* elements of one file of the cut; in memory, plus as many for each slot */
 enum { PIECE_ELEMS = 1 << 22 };

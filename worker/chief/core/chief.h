@@ -23,7 +23,6 @@
 #include "common/parameters/plan.h"
 #include "common/parameters/staleness.h"
 #include "common/parameters/tree.h"
-#include "common/wire/worker_name.h"
 #include "worker/chief/core/journal.h"
 #include "worker/core/account.h"
 

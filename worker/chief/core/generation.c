@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/base/uuid.h"
+#include "common/base/rng.h"
 #include "worker/chief/core/chief_state.h"
 
 static bool all_ps_agree(const struct chief *c)

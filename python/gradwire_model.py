@@ -168,6 +168,11 @@ def float32(x):
     return rounded
 
 
+def _is_missing(field):
+    """None, a NaN or NaT of any type, or pandas.NA, which has no truth to ask for."""
+    return field is None or type(field).__name__ == "NAType" or not isinstance(field, (str, bytes)) and bool(field != field)
+
+
 class Column:
     """One column. `field` is a text, a number, or None for a missing value."""
 
@@ -179,11 +184,11 @@ class Column:
 
     def text(self, field):
         """The field as text; None if it is missing."""
-        if field is None or isinstance(field, float) and math.isnan(field):
+        if _is_missing(field):
             return None
         if isinstance(field, bytes):
             field = field.decode("utf-8", "surrogateescape")
-        field = field if isinstance(field, str) else repr(field) if isinstance(field, float) else str(field)
+        field = field if isinstance(field, str) else repr(float(field)) if isinstance(field, float) else str(field)
         return None if field in self.missing else field
 
     def bad(self, field, why):
@@ -821,7 +826,7 @@ class Model:
         for number, line in enumerate(_lines(path), 1):
             if "\r" in line.rstrip("\r\n"):
                 raise ModelError(f"{path}: a CR without LF: its line ends are not LF or CR LF")
-            words = line.split("#")[0].split()
+            words = re.findall(r"[^ \t\r\n]+", line.split("#")[0])
             if words:
                 first = [] if ":" in words[0] else [words.pop(0)]  # a pair has a colon, a label has none
                 pairs = [self._libsvm_pair(f"{path}:{number}", w) for i, w in enumerate(words) if i or not w.startswith("qid:")]
@@ -832,14 +837,13 @@ class Model:
 
     @staticmethod
     def _libsvm_pair(where, word):
-        index, colon, value = word.partition(":")
-        try:
-            weight = float(value)
-        except ValueError:
-            weight = math.nan
-        if not colon or not re.fullmatch("[0-9]+", index) or int(index) >= 1 << 64 or not math.isfinite(weight):
+        index, _, value = word.partition(":")
+        if not re.fullmatch("[0-9]+", index) or int(index) > M or not NUMBER.fullmatch(value):
             raise ModelError(f'{where}: "{word}" is not index:value, with an index from 0 and a finite number')
-        return int(index), weight
+        try:
+            return int(index), float32(float(value))
+        except ModelError as e:
+            raise ModelError(f'{where}: "{word}": {e}') from None
 
     def _keys(self, rows, name):
         c = self.encoding.keys[name]

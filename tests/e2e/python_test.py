@@ -2,6 +2,7 @@
 """python/gradwire_model.py: keys, features and first values by the standard library alone, and with numpy the scores of a
 trained model."""
 import base64
+import decimal
 import gzip
 import hashlib
 import importlib.util
@@ -121,7 +122,9 @@ class ReadTest(unittest.TestCase):
                 return list(model.read(path))
 
         self.assertEqual(read("1 qid:3 2:0.5 7:1\n2:1\n"), [{"label": "1", "keys": [(2, 0.5), (7, 1)]}, {"keys": [(2, 1)]}])
-        for line in "1 2:nan", "1 2:x", "1 x:2", "1 -1:2", "1 2:1 2:1", "1 3:1 2:1", f"1 {1 << 64}:1":
+        self.assertEqual(read("1\t2:+.5e1 \r\n"), [{"label": "1", "keys": [(2, 5)]}])
+        for line in ("1 2:nan", "1 2:x", "1 x:2", "1 -1:2", "1 2:1 2:1", "1 3:1 2:1", f"1 {1 << 64}:1", "1 2:1_0", "1 2:1e39", "1 2:",
+                     "1 2:\uff11", "1 2:1\xa03:1", "1 2:1\x0c3:1", "1 2:1\x0c"):
             with self.subTest(line), self.assertRaisesRegex(reader.ModelError, "a.svm:2: "):
                 read(f"1 1:1\n{line}\n")
 
@@ -189,6 +192,13 @@ class EncodingTest(unittest.TestCase):
         e = columns(spec, missing=["?", "NA"], features=3)
         for field, want in (("Rome", [1, 0, 0]), ("NA", [0, 1, 0]), (None, [0, 1, 0]), ("Oslo", [0, 0, 0]), (b"\xffA", [0, 0, 1])):
             self.assertEqual(e.row_features({"town": field}), want)
+        no_value = type("NAType", (), {"__ne__": lambda *_: 1 / 0})()  # as pandas.NA, which refuses to be compared
+        for missing in (float("nan"), decimal.Decimal("nan"), no_value):  # numpy's and pandas' differ from themselves, too
+            self.assertEqual(e.row_features({"town": missing}), [0, 1, 0], type(missing))
+        spec["category"]["words"] = ["1.5", "?", "7"]
+        float64 = type("float64", (float,), {"__repr__": lambda self: "np.float64(1.5)"})  # as numpy 2 shows it
+        self.assertEqual(columns(spec, missing=["?"], features=3).row_features([float64(1.5)]), [1, 0, 0])
+        spec["category"]["words"] = ["Rome", "?", {"hex": "ff41"}]
         spec["category"]["encode"], spec["width"] = "id", 1
         self.assertEqual([columns(spec, missing=["?"], features=1).row_features([f])[0] for f in ("Rome", "Oslo")], [1, 0])
 

@@ -7,7 +7,6 @@
 #include "common/base/digits.h"
 #include "common/base/mem.h"
 #include "data/core/rounding.h"
-#include "data/pair_names.h"
 #include "data/same_files.h"
 
 /* bytes read, and then hashed while they are still in the cache */
@@ -483,6 +482,130 @@ static enum err set_load(const struct array_set *set, struct dataset *d, const s
     return err;
 }
 
+/* ---- names of pairs ---- */
+
+static bool name_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static char name_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+/* The part of a name between the beginning and the end that all names of its list have: a view. */
+struct pair_name {
+    const char *text;
+    size_t bytes;
+};
+
+/* The bytes that all names of a list begin and end with. Neither ends within a number. */
+struct stem {
+    size_t head, tail;
+};
+
+static size_t common_head(const char *a, const char *b, size_t most)
+{
+    size_t n = 0;
+    while (n < most && a[n] && name_lower(a[n]) == name_lower(b[n]))
+        n++;
+    return n;
+}
+
+static size_t common_tail(const char *a, const char *b, size_t most)
+{
+    const char *p = a + strlen(a), *q = b + strlen(b);
+    size_t n = 0;
+    while (n < most && p > a && q > b && name_lower(p[-1]) == name_lower(q[-1])) {
+        p--;
+        q--;
+        n++;
+    }
+    return n;
+}
+
+static struct stem stem_of(const char *const *name, size_t n)
+{
+    size_t shortest = strlen(name[0]), bytes = shortest;
+    struct stem s = {bytes, bytes};
+    for (size_t i = 1; i < n; i++) {
+        s.head = common_head(name[0], name[i], s.head);
+        s.tail = common_tail(name[0], name[i], s.tail);
+        shortest = strlen(name[i]) < shortest ? strlen(name[i]) : shortest;
+    }
+    while (s.head > 0 && name_digit(name[0][s.head - 1]))
+        s.head--;
+    s.tail = s.tail < shortest - s.head ? s.tail : shortest - s.head;
+    while (s.tail > 0 && name_digit(name[0][bytes - s.tail]))
+        s.tail--;
+    return s;
+}
+
+static struct pair_name without_stem(const char *name, struct stem s)
+{
+    return (struct pair_name){name + s.head, strlen(name) - s.head - s.tail};
+}
+
+/* Go to the first digit of a number that is not 0. */
+static const char *skip_zeros(const char *at, const char *end)
+{
+    while (at + 1 < end && *at == '0' && name_digit(at[1]))
+        at++;
+    return at;
+}
+
+static bool names_agree(struct pair_name a, struct pair_name b)
+{
+    const char *p = a.text, *q = b.text, *p_end = p + a.bytes, *q_end = q + b.bytes;
+    bool within = false; /* a number: its zeros count */
+    while (p < p_end && q < q_end) {
+        p = within ? p : skip_zeros(p, p_end);
+        q = within ? q : skip_zeros(q, q_end);
+        if (name_lower(*p) != name_lower(*q))
+            return false;
+        within = name_digit(*p);
+        p++;
+        q++;
+    }
+    return p == p_end && q == q_end;
+}
+
+/* Does a name of the list agree with it? */
+static bool is_among(const char *const *name, size_t n, struct stem s, struct pair_name with)
+{
+    for (size_t i = 0; i < n; i++)
+        if (names_agree(without_stem(name[i], s), with))
+            return true;
+    return false;
+}
+
+/* The first pair whose names have different numbers or words between what is common to their lists, as x_10 and y_02; n: none.
+ * Numbers are compared by value, and words without case. Names that have nothing in common say nothing: then it is n, too. The
+ * pair's are in *row and *label. */
+static size_t names_differ(const char *const *rows, const char *const *labels, size_t n,
+                           struct pair_name *row, struct pair_name *label)
+{
+    if (n < 2) /* a single name has no end of its own */
+        return n;
+    const struct stem of_rows = stem_of(rows, n), of_labels = stem_of(labels, n);
+    size_t differs = n, same = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool is = names_agree(without_stem(rows[i], of_rows), without_stem(labels[i], of_labels));
+        same += is;
+        differs = is || differs < n ? differs : i;
+    }
+    if (differs == n)
+        return n;
+    *row = without_stem(rows[differs], of_rows);
+    *label = without_stem(labels[differs], of_labels);
+    return same || is_among(labels, n, of_labels, *row) || is_among(rows, n, of_rows, *label)
+               ? differs
+               : n;
+}
+
+/* ---- warnings ---- */
+
 /* The patterns are these files: their order is the user's, not that of a glob or an archive. */
 static bool is_named(const char *patterns, const struct paths *p)
 {
@@ -500,7 +623,7 @@ static void say_pairs(const struct reading *r, const char *const *rows, const ch
                       size_t n)
 {
     struct pair_name row, label;
-    size_t i = pair_names_differ(rows, labels, n, &row, &label);
+    size_t i = names_differ(rows, labels, n, &row, &label);
     if (i < n)
         dataset_warn(r,
                      "%s: the rows of %s have the labels of %s, by the order of the names, which "

@@ -61,7 +61,7 @@ static enum err trained_refuse(const char *path, const char *whole, struct errms
     struct place checkpoints;
     uint64_t *cuts = NULL;
     size_t n = 0;
-    place_folder(&checkpoints, whole, OUTPUT_CHECKPOINTS);
+    place_of_job(&checkpoints, whole);
     if (checkpoint_list(&checkpoints, &cuts, &n, NULL))
         n = 0;
     mem_free(cuts);
@@ -224,7 +224,7 @@ static enum err open_best_cut(struct trained *t, const char *best, uint64_t cut,
     const char *slash = strrchr(best, '/');
     char output[FILES_PATH_MAX];
     (void)snprintf(output, sizeof output, "%.*s", (int)(slash - best), best);
-    place_folder(&t->checkpoints, output, OUTPUT_CHECKPOINTS);
+    place_of_job(&t->checkpoints, output);
     enum err err = hold_cut(t, cut, e);
     if (!err)
         err = open_cut(t, o, e);

@@ -16,7 +16,6 @@
 #include "common/process/signals.h"
 #include "common/process/termination.h"
 #include "common/process/ulimits.h"
-#include "common/process/output.h"
 #include "common/net/tls.h"
 #include "common/peers/token.h"
 #include "common/place/place.h"
@@ -50,7 +49,7 @@ static enum ending look_back(struct process *p)
 {
     struct place checkpoints;
     struct manifest m = {0};
-    place_folder(&checkpoints, p->output, OUTPUT_CHECKPOINTS);
+    place_of_job(&checkpoints, p->output);
     enum ending ending = ending_find(&checkpoints, &p->job, &m);
     if (ending == ENDING_DONE)
         over_set(&p->over, epochs_learned(m.epoch), m.run);

@@ -1,8 +1,12 @@
 /* A place: a store of objects, each of which is there whole or not at all. An object is not changed: it is written from scratch,
  * and appears when it is committed. Its name is one of the place, such as "journal", or one of a folder
  * of the place, such as "cut-0000000012/manifest.gw".
- * Two types are there: a folder (place_folder.c), and the chief's place through its connection (ps/chief_place.c). A process opens its
- * own. A bucket would be another type: nothing here renames an object, appends to one, or syncs.
+ * Two types are there: a folder (place_folder.c), and the chief's place through its connection (ps/chief_place.c). Each process
+ * opens its own, of which place_of_job is the job's. A bucket would be another type: nothing here renames an object, appends to
+ * one, or syncs. extend-gradwire.md says what a type is asked for.
+ * Checkpoints are in a place. DIR/model, DIR/best, the history and the lines of the journal are files still
+ * (export/, worker/evaluator/best.c, worker/chief/journal_file.c), as are the marks of the storage that a ps and the chief share
+ * (host_rename_token).
  * All functions block. Errors name the object. Thread: any; a writer or a reader: one at a time. */
 #ifndef GRADWIRE_COMMON_PLACE_PLACE_H
 #define GRADWIRE_COMMON_PLACE_PLACE_H
@@ -43,7 +47,10 @@ struct place_reader {
 /* Gets the name of an object in a folder, and when it was committed, in ms since 1970; or the name of a folder there. */
 typedef enum err place_each(void *ctx, const char *name, int64_t written_ms);
 
-/* The functions of a type. Those below call them; names and paths are set. */
+/* The functions of a type. Those below call them; names and paths are set. ERR_NOTFOUND, ERR_CORRUPT and ERR_IO of a read say
+ * that the object is lost: a job goes back to an older checkpoint (checkpoint_unusable). A type waits for storage that is away, or
+ * returns another error. Before a folder's writes dirguard_check makes sure that DIR is still this process's; another type must see to
+ * that itself. */
 struct place_type {
     enum err (*begin)(struct place_writer *w, struct errmsg *e);
     enum err (*append)(struct place_writer *w, const void *data, size_t bytes, struct errmsg *e);
@@ -61,6 +68,8 @@ struct place_type {
     enum err (*hold)(const struct place *p, const char *name, int *hold, struct errmsg *e);
 };
 
+/* Opens the place of a job's checkpoints. output: DIR. There is nothing to close. */
+void place_of_job(struct place *p, const char *output);
 /* Opens the folder at `path`, or if `in` is not NULL the folder IN/PATH. It need not exist. There is nothing to close. */
 void place_folder(struct place *p, const char *in, const char *path);
 
@@ -105,8 +114,10 @@ enum err place_remove(const struct place *p, const char *name, struct errmsg *e)
  * writers left that were killed. Failures are logged. */
 void place_clear(const struct place *p, const char *folder, bool leftovers);
 
-/* Holds an object: no process's place_remove removes it until place_release, or the end of this process. If the place has no
- * locks, nothing is held. Waits while another process removes it. Errors: ERR_NOTFOUND it was removed; ERR_IO. */
+/* Holds an object: no process's place_remove removes it until place_release, or the end of this process. If the storage has no
+ * locks, others can remove it all the same. *hold: -1 if the type does not hold, and then a best epoch with tables, which is a
+ * checkpoint that must stay, cannot be kept. Waits while another process removes it. Errors: ERR_NOTFOUND it was removed;
+ * ERR_IO. */
 enum err place_hold(const struct place *p, const char *name, int *hold,
                     struct errmsg *e) MUST_CHECK;
 void place_release(int hold);

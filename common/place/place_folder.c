@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
+#include "common/process/output.h"
 #include "common/base/mem.h"
 
 /* ---- writing ---- */
@@ -195,4 +196,9 @@ void place_folder(struct place *p, const char *in, const char *path)
 {
     p->type = &folder_type;
     (void)snprintf(p->where, sizeof p->where, "%s%s%s", in ? in : "", in ? "/" : "", path);
+}
+
+void place_of_job(struct place *p, const char *output)
+{
+    place_folder(p, output, OUTPUT_CHECKPOINTS);
 }

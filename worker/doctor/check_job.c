@@ -15,7 +15,6 @@
 #include "common/base/mem.h"
 #include "common/process/paths.h"
 #include "common/process/child.h"
-#include "common/process/output.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
 #include "model/model.h"
@@ -87,7 +86,7 @@ static void find_folders(struct check *p, struct finding *f)
     struct errmsg e = {""};
     enum err err = job_output(&p->job, p->flags->output, p->output, sizeof p->output, &e);
     if (!finding_error(f, err, &e))
-        place_folder(&p->checkpoints, p->output, OUTPUT_CHECKPOINTS);
+        place_of_job(&p->checkpoints, p->output);
 }
 
 static void check_roles(const struct check *p, struct finding *f)

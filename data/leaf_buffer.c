@@ -493,6 +493,7 @@ enum err leaf_buffer_finish(struct leaf_buffer *r, struct leaf *leaf, struct err
     leaf->n = r->rows;
     leaf->x = r->x;
     leaf->y = r->y;
+    leaf->present = NULL;
     leaf->weight = r->weight;
     leaf->keys = r->columns ? &r->keys : NULL;
     leaf->rows = NULL;

@@ -1,6 +1,7 @@
 /* A batch: rows as columns, in the layout of Arrow's C data interface, so the buffers of an ArrowArray stand behind a column
  * without a copy: values, a validity bitmap and, of lists, offsets. A text of a file is a view of it, 8 bytes. The reader of a
- * format makes batches, and meaning/encode.h makes rows of cells of them. A batch owns nothing. */
+ * format makes batches, and meaning/encode.h makes rows of cells of them. A batch owns nothing. Of Arrow's strings a reader makes
+ * views; `values` and `list` begin at the batch's first row (Arrow has an offset). A value within a list cannot be null. */
 #ifndef GRADWIRE_DATA_CORE_COLUMN_BATCH_H
 #define GRADWIRE_DATA_CORE_COLUMN_BATCH_H
 

@@ -327,11 +327,19 @@ INLINED void encode_number(struct encoding *x, uint32_t row)
         number_of_text(x, row, batch_text(x->c, row));
 }
 
+/* The text of a label or a weight. Returns whether it is there. */
+static bool encode_text(const struct encoding *x, uint32_t row, struct batch_text *t)
+{
+    const bool is = batch_has(x->c, row);
+    *t = is ? batch_text(x->c, row) : (struct batch_text){"", 0};
+    return is && !meaning_is_missing(x->m, *t);
+}
+
 static void encode_weight(struct encoding *x, uint32_t row)
 {
-    struct batch_text t = batch_text(x->c, row);
+    struct batch_text t;
     float v = 0;
-    if (meaning_is_missing(x->m, t))
+    if (!encode_text(x, row, &t))
         encode_fault(x, row, CAUSE_WEIGHT_MISSING, t, 0);
     else if (!csv_number(t.at, t.bytes, &v) || v < 0)
         encode_fault(x, row, CAUSE_WEIGHT, t, 0);
@@ -416,13 +424,14 @@ static bool is_minus_one(struct batch_text t)
 static void encode_label(struct encoding *x, uint32_t row)
 {
     const bool named = meaning_has_names(x->m);
-    struct batch_text t = batch_text(x->c, row);
+    struct batch_text t;
+    const bool there = encode_text(x, row, &t);
     uint32_t *cell = &encode_row(x, row)[x->field->cell];
     float v = 0;
     *cell = schema_bits(0);
     if (x->m->signs && is_minus_one(t))
         return;
-    if (meaning_is_missing(x->m, t))
+    if (!there)
         encode_fault(x, row, CAUSE_LABEL_MISSING, t, 0);
     else if (named)
         label_of_name(x, row, t, &v);

@@ -455,7 +455,7 @@ class LaunchTest(Case):
 
     def test_the_error_of_a_job_that_another_process_ended_is_that_of_the_process_not_the_chiefs_farewell(self):
         self.scripts(worker_0=[['summary {"status":"interrupted","error":"checkpoint 3 is written"}', "run"]],
-                     worker_1=[["say 2026-01-31T12:00:00.123Z error worker 1: other data", "exit 2"]])
+                     worker_1=[["await worker-0.ready", "say 2026-01-31T12:00:00.123Z error worker 1: other data", "exit 2"]])
         self.assertEqual(self.train().returncode, 2)
         s = self.summary()
         self.assertEqual((s["status"], s["error"]), ("failed", "worker 1: other data; checkpoint 3 is written"))

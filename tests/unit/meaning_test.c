@@ -207,6 +207,24 @@ static void a_value_that_its_reader_cannot_make_is_a_fault_in_its_turn(void **st
     teardown(&f);
 }
 
+static void a_label_or_weight_that_is_null_is_missing(void **state)
+{
+    static const uint8_t there[] = {0xf7, 0xff}; /* all but row 3 */
+    static const enum meaning_cause cause[] = {CAUSE_LABEL_MISSING, CAUSE_WEIGHT_MISSING};
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct fixture f;
+        setup(&f);
+        f.column[i ? 5 : 0].valid = there;
+        encode(&f);
+        assert_int_equal(f.out.first.row, 3);
+        assert_int_equal(f.out.first.cause, cause[i]);
+        assert_string_equal(why(&f), i ? "the weight is missing" : "the label is missing");
+        assert_false(batch_bit(f.present, 3));
+        teardown(&f);
+    }
+}
+
 static void a_row_that_is_absent_is_told_by_a_bit_and_teaches_nothing(void **state)
 {
     static const uint8_t absent[] = {1 << 4,
@@ -256,6 +274,7 @@ int main(void)
         cmocka_unit_test(views_of_one_text_have_the_cells_of_texts_apart),
         cmocka_unit_test(the_first_fault_of_the_first_bad_row_is_told),
         cmocka_unit_test(a_value_that_its_reader_cannot_make_is_a_fault_in_its_turn),
+        cmocka_unit_test(a_label_or_weight_that_is_null_is_missing),
         cmocka_unit_test(a_row_that_is_absent_is_told_by_a_bit_and_teaches_nothing),
         cmocka_unit_test(a_weight_of_zero_is_another_thing_than_an_absent_row),
     };

@@ -1,5 +1,6 @@
 #include "worker/step/gradient.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -65,6 +66,7 @@ enum err gradient_new(struct gradient **out, const struct model *model, struct p
                       struct loader *loader, uint32_t rows, uint64_t seed, struct errmsg *e)
 {
     struct gradient *g = mem_zalloc(1, sizeof *g);
+    assert(model_labels(model) == 1); /* a source has one label */
     if (!g)
         return err_memory_for(e, "gradients");
     g->model = model;

@@ -660,11 +660,13 @@ static void work_close(struct work *w, uint32_t inputs)
 static bool is_unknown(const struct csv *c, uint32_t threads, uint32_t i)
 {
     const struct schema_input *in = &c->table->schema->input[i];
-    bool known = in->kind == COLUMN_CATEGORY &&
-                 (in->words.count == 0 || (c->format.meaning.learning && in->learns));
-    for (uint32_t k = 0; k < threads && !known; k++)
-        known = c->work[k].piece.learned.known[i];
-    return !known;
+    uint8_t seen = in->kind == COLUMN_CATEGORY &&
+                           (in->words.count == 0 || (c->format.meaning.learning && in->learns))
+                       ? LEARNED_KNOWN
+                       : 0;
+    for (uint32_t k = 0; k < threads; k++)
+        seen |= c->work[k].piece.learned.seen[i];
+    return !(seen & LEARNED_KNOWN) && (seen & LEARNED_OTHER || !(seen & LEARNED_MISSING));
 }
 
 static void say_unknown_words(const struct reading *r, const struct schema_input *in)
@@ -703,6 +705,19 @@ static void say_unknown(const struct csv *c, uint32_t threads)
                          "and data.missing",
                          c->reading->key, in->name[0] ? SHOWN(in->name) : "without a name");
     }
+}
+
+/* Labels that are spelled in another way than in data.train. */
+static void say_others(const struct csv *c)
+{
+    const struct meaning *m = &c->format.meaning;
+    const struct dataset_seen *seen = &c->seen;
+    if (c->reading->eval && !m->unlabeled && m->others != VOCABULARY_NONE && seen->any &&
+        !seen->differs && seen->label == (float)m->others && !looked_partly(c))
+        dataset_warn(c->reading,
+                     "%s: no label is one of the classes that are listed, so all are \"*\": check "
+                     "how they are written",
+                     c->reading->key);
 }
 
 /* A part without a header of its own loses a row to data.header: skip. */
@@ -957,6 +972,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     }
     if (!err) {
         say_unknown(c, threads);
+        say_others(c);
         say_skipped(c);
         if (!say_moved(c))
             say_differing(c);
@@ -1024,7 +1040,11 @@ static void say_odd(const struct csv *c)
                            "joined, remove it",
         [CSV_ODD_COMMENT] = "this line begins with data.comment and is left out, but it reads like "
                             "a row; if it is one, write its first field in quotes, or choose "
-                            "another data.comment"};
+                            "another data.comment",
+        [CSV_ODD_QUOTE] = "a field in quotes of a column that is not read goes on over the ends of "
+                          "lines, and text follows its closing quote, so rows are part of it; if a "
+                          "backslash escapes quotes, use data.escape: backslash; if quotes are "
+                          "text, data.quotes: false"};
     for (int i = 0; i < CSV_ODDS; i++)
         if (c->odd[i].path)
             dataset_warn(c->reading, "%s:%" PRIu64 ": %s", c->odd[i].path, c->odd[i].line, what[i]);

@@ -106,13 +106,57 @@ void csv_batch_free(struct csv_batch *b)
 
 /* ---- lines ---- */
 
+enum { HEADER_NAMES_MAX = 64 };
+
+/* The fields of a line, without blanks and quotes. Returns their number; more than HEADER_NAMES_MAX are not there. */
+static uint32_t bare_fields(const struct csv_grammar *g, const char *line, size_t bytes,
+                            struct batch_text out[static HEADER_NAMES_MAX])
+{
+    uint32_t n = 0;
+    for (const char *at = line, *end = line + bytes; at && n < HEADER_NAMES_MAX; n++) {
+        const char *stop = memchr(at, g->delimiter, (size_t)(end - at));
+        out[n] = (struct batch_text){at, (size_t)((stop ? stop : end) - at)};
+        csv_hint_strip(&out[n].at, &out[n].bytes, g->quotes);
+        at = stop ? stop + 1 : NULL;
+    }
+    return n;
+}
+
+/* The same names, in any order, with other quotes and blanks. */
+static bool has_names(const struct csv_piece *p, const char *text, size_t bytes)
+{
+    struct batch_text name[HEADER_NAMES_MAX], field[HEADER_NAMES_MAX];
+    uint32_t n = bare_fields(&p->grammar, text, bytes, field), i = 0;
+    if (n != p->fields)
+        return false;
+    (void)bare_fields(&p->grammar, p->header.at, p->header.bytes, name);
+    for (uint32_t k = 0; i < n; i++) {
+        for (k = i; k < n && (name[k].bytes != field[i].bytes ||
+                              memcmp(name[k].at, field[i].at, field[i].bytes) != 0);)
+            k++;
+        if (k == n)
+            return false;
+        name[k] = name[i];
+    }
+    return true;
+}
+
+static bool is_header(const struct csv_piece *p, const char *text, size_t bytes)
+{
+    const struct csv_header_line *h = &p->header;
+    const char *at = text;
+    while (at < text + bytes && (*at == '"' || csv_is_blank(&p->grammar, *at)))
+        at++;
+    if (at == text + bytes || !batch_bit(h->begins, (unsigned char)*at))
+        return false;
+    bytes = csv_without_return(&p->grammar, text, bytes);
+    return (bytes == h->bytes && memcmp(text, h->at, bytes) == 0) || has_names(p, text, bytes);
+}
+
 static enum csv_odd odd_line(const struct csv_piece *p, const char *text, size_t bytes)
 {
-    const struct csv_text *header = &p->header;
     size_t mark = bytes && *text == '\xEF' ? text_encoding_mark_bytes(text, bytes) : 0;
-    if (header->bytes && bytes - mark >= header->bytes &&
-        csv_without_return(&p->grammar, text + mark, bytes - mark) == header->bytes &&
-        memcmp(text + mark, header->at, header->bytes) == 0)
+    if (p->header.bytes && bytes > mark && is_header(p, text + mark, bytes - mark))
         return CSV_ODD_HEADER;
     return mark ? CSV_ODD_MARK : CSV_ODDS;
 }

@@ -396,16 +396,6 @@ static void drop_text(struct csv_piece *p, size_t bytes)
     p->text += bytes;
 }
 
-/* Remove blanks and quotes around the text of a field. */
-static void strip_field(const struct csv_grammar *g, const char **text, size_t *bytes)
-{
-    (void)csv_hint_trim(text, bytes);
-    if (g->quotes && *bytes > 1 && **text == '"' && (*text)[*bytes - 1] == '"') {
-        ++*text;
-        *bytes -= 2;
-    }
-}
-
 /* A line as fields without blanks and quotes. */
 struct csv_line {
     struct csv_text *text; /* (fields + 1) */
@@ -423,7 +413,7 @@ static bool strip_fields(struct csv_line *l, const struct csv_grammar *g, const 
     for (size_t i = 0; i <= n && n + 1 == l->fields; i++) {
         const char *text = line + from;
         size_t length = mark[i] - from;
-        strip_field(g, &text, &length);
+        csv_hint_strip(&text, &length, g->quotes);
         l->text[i] = (struct csv_text){text, (uint32_t)length};
         from = mark[i] + (size_t)1;
     }
@@ -532,6 +522,20 @@ static enum err see_names(struct csv_file *file, const struct csv_format *f,
     return err;
 }
 
+static void keep_header(struct csv_header_line *h, const struct csv_grammar *g, const char *line,
+                        size_t bytes)
+{
+    *h = (struct csv_header_line){.at = line, .bytes = (uint32_t)bytes};
+    for (const char *at = line, *end = line + bytes; at;) {
+        const char *stop = memchr(at, g->delimiter, (size_t)(end - at));
+        size_t n = (size_t)((stop ? stop : end) - at);
+        csv_hint_strip(&at, &n, g->quotes);
+        if (n)
+            h->begins[(unsigned char)*at / 8] |= (uint8_t)(1U << (unsigned char)*at % 8);
+        at = stop ? stop + 1 : NULL;
+    }
+}
+
 /* The header is [begin, end) of the text. */
 static enum err read_header(struct csv_file *file, const struct csv_format *f,
                             const struct csv_piece *p, size_t begin, size_t end, uint64_t line,
@@ -546,7 +550,7 @@ static enum err read_header(struct csv_file *file, const struct csv_format *f,
     if (bytes && !copy)
         return err_memory(e);
     if (copy)
-        file->header = (struct csv_text){memcpy(copy, text, bytes), (uint32_t)bytes};
+        keep_header(&file->header, &p->grammar, memcpy(copy, text, bytes), bytes);
     if (f->job->header == HEADER_SKIP) {
         file->skipped_line = line;
         file->skipped_row =

@@ -20,9 +20,9 @@ struct csv_file {
     struct meaning_field *field; /* (fields) */
     uint32_t *kept_as;           /* (fields) as in struct csv_piece */
     uint32_t fields;
-    struct csv_text header; /* the line, with data.header: skip or names; 0 bytes: none */
-    bool begun;             /* its first row, or its header, has been found */
-    struct csv_names names; /* of the first line, without data.header: names */
+    struct csv_header_line header; /* with data.header: skip or names */
+    bool begun;                    /* its first row, or its header, has been found */
+    struct csv_names names;        /* of the first line, without data.header: names */
     /* with data.header: skip: the line that was left out, and whether it could be a row */
     uint64_t skipped_line; /* 0: none */
     bool skipped_row;

@@ -243,6 +243,21 @@ static void split_plain(struct csv_piece *p, uint32_t row, size_t begin, const u
     assert(begin == last + 1); /* each field has a view */
 }
 
+/* Of a row of several lines: a field that is not read, and whose quotes do not end with it, may have swallowed rows. */
+static void note_swallowed(struct csv_piece *p, size_t begin, const uint32_t *mark, size_t last,
+                           uint64_t line)
+{
+    uint64_t *first = &p->odd_line[CSV_ODD_QUOTE];
+    for (uint32_t i = 0; i < p->fields && !*first; i++) {
+        const size_t stop = i + 1 < p->fields ? mark[i] : last;
+        char *from = p->text + begin, *to = p->text + stop;
+        if (p->field[i].kind == COLUMN_IGNORE && !p->kept_as[i] &&
+            memchr(from, '\n', stop - begin) && !csv_field_text(&from, &to, &p->grammar))
+            *first = line;
+        begin = stop + 1;
+    }
+}
+
 void csv_rows_split(struct csv_piece *p, const struct csv_format *f, size_t begin,
                     const uint32_t *mark, const uint32_t *end, uint64_t line, uint32_t lines)
 {
@@ -261,6 +276,8 @@ void csv_rows_split(struct csv_piece *p, const struct csv_format *f, size_t begi
         split_plain(p, row, begin, mark, last);
         return;
     }
+    if (lines > 1)
+        note_swallowed(p, begin, mark, last, line);
     for (uint32_t i = 0; i < p->fields; i++) {
         const size_t stop = i + 1 < p->fields ? mark[i] : last;
         put_field(p, f, i, row, text + begin, text + stop);
@@ -327,20 +344,25 @@ enum err csv_refuse_long(struct errmsg *e, const char *text, size_t bytes, uint6
 
 /* ---- lines that are left out ---- */
 
-/* True if the text fits the column as few headers and comments do: a number, or a name of a class. *other: no row has this text. */
+/* True if the text fits the column as few headers and comments do: a number, a name of a class, or a word that
+ * is known. *other: no row has this text. */
 static bool is_value(const struct csv_format *f, const struct meaning_field *field,
                      const char *text, size_t bytes, bool *other)
 {
-    bool named = field->kind == COLUMN_LABEL && meaning_has_names(&f->meaning);
-    bool number =
+    const struct meaning *m = &f->meaning;
+    const bool named = field->kind == COLUMN_LABEL && meaning_has_names(m);
+    const struct vocabulary *words = named ? &m->names
+                                     : field->kind == COLUMN_CATEGORY
+                                         ? &m->schema->input[field->cell].words
+                                         : NULL;
+    const bool number =
         field->kind == COLUMN_NUMBER || field->kind == COLUMN_WEIGHT || field->kind == COLUMN_LABEL;
     float v;
-    if (!number || meaning_is_missing(&f->meaning, (struct batch_text){text, bytes}) ||
-        (named && f->meaning.others != VOCABULARY_NONE))
+    if ((!number && !words) || meaning_is_missing(m, (struct batch_text){text, bytes}))
         return false;
-    bool is = named ? vocabulary_find(&f->meaning.names, text, bytes) != VOCABULARY_NONE
+    bool is = words ? vocabulary_find(words, text, bytes) != VOCABULARY_NONE
                     : csv_number(text, bytes, &v);
-    *other = !is;
+    *other = !is && number && !(named && m->others != VOCABULARY_NONE);
     return is;
 }
 

@@ -35,6 +35,7 @@ enum csv_odd {
     CSV_ODD_MARK,    /* a byte order mark begins the line, which is not the first */
     CSV_ODD_HEADER,  /* the line is the header again */
     CSV_ODD_COMMENT, /* the line is a comment that could be a row */
+    CSV_ODD_QUOTE,   /* a field that is not read swallows line ends, and text follows its quotes */
     CSV_ODDS
 };
 
@@ -56,6 +57,13 @@ void csv_format_close(struct csv_format *f);
 struct csv_batch; /* csv_batch.h */
 
 /* One piece: whole rows of text, and the rows of cells made from them. */
+/* The header's line. */
+struct csv_header_line {
+    const char *at;
+    uint32_t bytes;     /* 0: there is none */
+    uint8_t begins[32]; /* bits of the bytes that its names begin with */
+};
+
 struct csv_piece {
     char *text; /* `bytes`, and CSV_SCAN_PAD more after them; fields are unquoted in place */
     size_t bytes;
@@ -65,9 +73,9 @@ struct csv_piece {
     const uint32_t
         *kept_as; /* (fields) its text is kept: number in struct csv_keep + 1; 0: it is not */
     uint32_t fields;
-    struct csv_text header;     /* of the file, if it has one; 0 bytes: none */
-    struct csv_grammar grammar; /* the format's, without what does not occur in the text */
-    bool lone_cr;               /* a '\r' occurs that no '\n' follows */
+    struct csv_header_line header; /* of the file, if it has one */
+    struct csv_grammar grammar;    /* the format's, without what does not occur in the text */
+    bool lone_cr;                  /* a '\r' occurs that no '\n' follows */
 
     uint32_t *mark;  /* room for bytes + CSV_SCAN_PAD */
     size_t marks;    /* that csv_scan has found in the text; 0: it has not scanned it */

@@ -34,13 +34,13 @@ static uint32_t rounded_inputs(const struct table_schema *s)
 enum err learned_init(struct learned *t, const struct table_schema *s, bool samples, bool spelled)
 {
     const uint32_t inputs = s->inputs;
-    *t = (struct learned){.known = mem_zalloc(inputs, sizeof *t->known),
+    *t = (struct learned){.seen = mem_zalloc(inputs, sizeof *t->seen),
                           .words = mem_zalloc(inputs, sizeof *t->words),
                           .rounded = rounded_inputs(s)};
     t->rounding = samples ? mem_zalloc(inputs + 1, sizeof *t->rounding) : NULL;
     t->divided = samples ? mem_zalloc((size_t)s->keys + 1, sizeof *t->divided) : NULL;
     t->spelled = spelled ? mem_zalloc((size_t)inputs + 2, sizeof *t->spelled) : NULL;
-    return ((t->rounding && t->divided) || !samples) && (t->spelled || !spelled) && t->known &&
+    return ((t->rounding && t->divided) || !samples) && (t->spelled || !spelled) && t->seen &&
                    t->words
                ? ERR_OK
                : ERR_NOMEM;
@@ -52,12 +52,12 @@ void learned_close(struct learned *t, uint32_t inputs)
         vocabulary_close(&t->words[i]);
     for (uint32_t i = 0; i <= inputs && t->rounding; i++)
         mem_free(t->rounding[i]);
-    mem_free(t->known);
+    mem_free(t->seen);
     mem_free(t->words);
     mem_free(t->spelled);
     mem_free(t->divided);
     mem_free(t->rounding);
-    *t = (struct learned){.known = NULL};
+    *t = (struct learned){.seen = NULL};
 }
 
 void learned_clear(struct learned *t, uint32_t inputs)
@@ -294,7 +294,7 @@ static void number_of_text(struct encoding *x, uint32_t row, struct batch_text t
     if (meaning_is_missing(x->m, t)) {
         missing_number(x, row);
     } else if (in->wide || in->ids ? put_double(x, row, t) : put_float(x, row, t)) {
-        x->t->known[x->field->cell] = true;
+        x->t->seen[x->field->cell] |= LEARNED_KNOWN;
         note_spelling(x, row, t);
     } else {
         encode_fault(x, row, CAUSE_NUMBER, t, 0);
@@ -355,8 +355,8 @@ static bool encode_learns(const struct encoding *x)
     return x->m->learning && encode_input(x)->learns;
 }
 
-/* The text is not one of several markers of a missing value. */
-static void put_word(struct encoding *x, uint32_t row, struct batch_text t)
+/* The text is not one of several markers of a missing value. known: what it is if the vocabulary has it. */
+static void put_word(struct encoding *x, uint32_t row, struct batch_text t, enum learned_seen known)
 {
     const uint32_t cell = x->field->cell;
     uint32_t number = VOCABULARY_NONE;
@@ -364,7 +364,7 @@ static void put_word(struct encoding *x, uint32_t row, struct batch_text t)
         keep_error(x, vocabulary_add(&x->t->words[cell], t.at, t.bytes, &number));
     } else {
         number = vocabulary_find(&encode_input(x)->words, t.at, t.bytes);
-        x->t->known[cell] |= number != VOCABULARY_NONE;
+        x->t->seen[cell] |= (uint8_t)(number != VOCABULARY_NONE ? known : LEARNED_OTHER);
     }
     encode_row(x, row)[cell] = number + 1; /* VOCABULARY_NONE + 1 is 0 */
 }
@@ -375,7 +375,7 @@ static void missing_word(struct encoding *x, uint32_t row)
     struct batch_text t = no_text;
     if (x->m->missing.count) {
         t.at = vocabulary_text(&x->m->missing, 0, &t.bytes);
-        put_word(x, row, t);
+        put_word(x, row, t, LEARNED_MISSING);
     } else {
         encode_row(x, row)[x->field->cell] = 0;
     }
@@ -387,7 +387,7 @@ INLINED void encode_category(struct encoding *x, uint32_t row)
     if (!batch_has(x->c, row) || meaning_is_missing(x->m, t))
         missing_word(x, row);
     else
-        put_word(x, row, t);
+        put_word(x, row, t, LEARNED_KNOWN);
 }
 
 /* ---- labels ---- */

@@ -28,9 +28,15 @@ struct learned_divided {
         after; /* separators between two values, and those with a blank on this side */
 };
 
+enum learned_seen {
+    LEARNED_KNOWN = 1,   /* a number, or a word of the vocabulary that is given */
+    LEARNED_MISSING = 2, /* a missing value, which is a word of that vocabulary */
+    LEARNED_OTHER = 4    /* another word */
+};
+
 /* Words that values teach, and samples of them for warnings to the user. Of one thread. */
 struct learned {
-    bool *known; /* (inputs) a row has a number of it, or a word that is given */
+    uint8_t *seen; /* (inputs) what rows have of it, bits of enum learned_seen */
     /* (inputs) while learning: the words of each category; a cell of n + 1 is word n of it */
     struct vocabulary *words;
     struct learned_spelling

@@ -86,6 +86,15 @@ bool csv_hint_trim(const char **text, size_t *bytes)
     return *bytes < before;
 }
 
+void csv_hint_strip(const char **text, size_t *bytes, bool quotes)
+{
+    (void)csv_hint_trim(text, bytes);
+    if (quotes && *bytes > 1 && **text == '"' && (*text)[*bytes - 1] == '"') {
+        ++*text;
+        *bytes -= 2;
+    }
+}
+
 static uint32_t fields_by(const char *line, size_t bytes, const struct job_csv *job)
 {
     const struct csv_grammar g = {.delimiter = job_delimiter_char(job),

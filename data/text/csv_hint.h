@@ -19,6 +19,8 @@ bool csv_hint_is_name(const char *text, size_t bytes);
 
 /* Remove blanks around the field. False: there are none. */
 bool csv_hint_trim(const char **text, size_t *bytes);
+/* Remove blanks around a text, and then, with `quotes`, a pair of them. */
+void csv_hint_strip(const char **text, size_t *bytes, bool quotes);
 
 /* The advice for a text that is no number: about a character that cannot be seen, about decimal commas and separators of thousands if it has them ("1,5", "1_000"),
  * otherwise `usual`. */

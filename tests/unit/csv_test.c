@@ -785,6 +785,8 @@ static void a_header_that_comes_again_is_named(void **state)
         warns(&f, "\"w\",y\r\nb,a\r\n\"w\",y\r\nc,x\r\n\"w\",y", said);
         warns(&f, "w,y\nb,a\n" MARK "w,y\nc,x\n", said);
         warns(&f, "w,y\nb,a\nw,yy\nw\"w,y\"\n", "nothing");
+        warns(&f, "w,y\nb,a\n\"y\",w\nc,x\n", said);
+        warns(&f, "w,y\nb,a\nw,w\ny,y\n", "nothing");
         teardown(&f);
         (void)snprintf(data, sizeof data, "%s, header: %s", WORD_LABEL, headers[i]);
         refuses(data, "w,y\na,1\nw,y\n",
@@ -828,6 +830,28 @@ static void a_comment_that_reads_like_a_row_is_warned_of(void **state)
     teardown(&f);
     setup(&f, NUMBER_LABEL ", comment: '#'", NULL, 0);
     warns(&f, "1,0\n#2,1\n2,1\n", "nothing"); /* #2 is no number */
+    teardown(&f);
+    setup(&f,
+          "columns: [category: {name: w, vocabulary: [a, b]}, category: {name: x, vocabulary: [p, "
+          "q]}, label: {name: y, classes: ['1', '*']}], comment: '#'",
+          NULL, 0);
+    warns(&f, "b,q,1\n#a,p,2\na,q,2\n", said);
+    warns(&f, "b,q,1\n#w,x,y\na,q,2\n", "nothing");
+    teardown(&f);
+}
+
+/* As Spark writes quotes. */
+static void rows_that_an_ignored_field_swallows_are_warned_of(void **state)
+{
+    (void)state;
+    static const char said[] =
+        ".csv:2: a field in quotes of a column that is not read goes on over "
+        "the ends of lines, and text follows its closing quote";
+    struct fixture f;
+    setup(&f, "header: skip, columns: [ignore: t, number: a, label: y]", NULL, 0);
+    warns(&f, "t,a,y\n\"ends \\\"\",1,0\n\"too \\\"\",2,1\nplain,3,1\n", said);
+    warns(&f, "t,a,y\n\"rock,1,0\nb,2,1\n\"q\",3,0\nx,4,1\n", said);
+    warns(&f, "t,a,y\n\"two\nlines\",1,0\n\"a \"\"\n\",2,1\n\"b\"c,3,1\n", "nothing");
     teardown(&f);
 }
 
@@ -1216,6 +1240,31 @@ a_label_that_float32_rounds_to_a_class_is_refused_before_the_classes_are_known(v
     teardown(&f);
 }
 
+static void evaluation_labels_that_are_all_of_no_listed_class_are_warned_of(void **state)
+{
+    (void)state;
+    static const char *const text[] = {"3,1\n4,0\n", "3,1.0\n4,0.0\n"};
+    for (size_t i = 0; i < 2; i++) {
+        struct fixture f;
+        struct dataset eval;
+        char words[400];
+        setup(&f, "columns: [number: n, label: {name: y, classes: ['1', '*']}]", NULL, 0);
+        loads(&f, "1,1\n2,0\n");
+        put(&f, "a.eval", text[i], strlen(text[i]));
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        if (dataset_load_eval(&eval, &f.job, &f.d, 2, &f.e))
+            fail_msg("%s", f.e.text);
+        log_last_words(false, words, sizeof words);
+        log_init("test", LOG_ERROR);
+        assert_string_equal(words, i ? "data.eval: no label is one of the classes that are listed, "
+                                       "so all are \"*\": check how they are written"
+                                     : "nothing");
+        dataset_close(&eval);
+        teardown(&f);
+    }
+}
+
 static void the_eval_part_is_read_as_the_training_part_taught(void **state)
 {
     (void)state;
@@ -1242,12 +1291,17 @@ static void a_vocabulary_that_matches_no_word_is_said(void **state)
     static const struct {
         const char *text;
         bool said;
-    } of[] = {{"1,red\n2, green\n", false}, {"1, red\n2, green\n", true}};
+    } of[] = {{"1,red\n2, green\n", false},
+              {"1, red\n2, green\n", true},
+              {"1,\n2,\n", false}, /* missing, which is a word */
+              {"1,\n2, green\n", true}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char words[400];
         struct fixture f;
-        setup(&f, "columns: [label: y, category: {name: color, vocabulary: [red, green]}]", NULL,
-              0);
+        setup(&f,
+              "missing: [\"\"], columns: [label: y, category: {name: color, vocabulary: [red, "
+              "green, \"\"]}]",
+              NULL, 0);
         log_init("test", LOG_WARN);
         log_warn("nothing");
         loads(&f, of[i].text);
@@ -2703,6 +2757,8 @@ int main(void)
         cmocka_unit_test(a_header_that_comes_again_is_named),
         cmocka_unit_test(a_class_whose_letters_are_other_bytes_is_named),
         cmocka_unit_test(a_comment_that_reads_like_a_row_is_warned_of),
+        cmocka_unit_test(rows_that_an_ignored_field_swallows_are_warned_of),
+        cmocka_unit_test(evaluation_labels_that_are_all_of_no_listed_class_are_warned_of),
         cmocka_unit_test(another_spelling_of_a_marker_that_is_a_number_is_warned_of),
         cmocka_unit_test(the_first_other_spelling_is_named_in_whatever_piece_it_is),
         cmocka_unit_test(a_cr_that_no_lf_follows_is_named),

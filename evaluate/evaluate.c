@@ -36,7 +36,9 @@ struct eval_rows {
     struct source *source;
     struct pool *pool;
     struct row_lane *lane; /* (threads) */
-    struct leaf_buffer *gathered[WINDOW_BLOCKS];
+    /* (gathered_n) of the blocks of a window whose keys are collected, then one of each thread */
+    struct leaf_buffer **gathered;
+    uint32_t gathered_n;
     struct leaf keys[WINDOW_BLOCKS]; /* for blocks [first, end), at most WINDOW_BLOCKS of them */
     uint64_t first, end;
     bool kept; /* `keys` has those of the whole window */
@@ -50,12 +52,15 @@ struct eval_rows {
 static enum err eval_rows_make(struct eval_rows *r, struct errmsg *e)
 {
     enum err err = ERR_OK;
-    r->lane = mem_zalloc(pool_threads(r->pool), sizeof *r->lane);
-    if (!r->lane)
-        return err_memory_for(e, "evaluation");
-    for (uint32_t i = 0; i < pool_threads(r->pool); i++)
+    const uint32_t threads = pool_threads(r->pool);
+    r->lane = mem_zalloc(threads, sizeof *r->lane);
+    r->gathered_n = threads > WINDOW_BLOCKS ? threads : WINDOW_BLOCKS;
+    r->gathered = mem_zalloc(r->gathered_n, sizeof *r->gathered);
+    for (uint32_t i = 0; r->lane && i < threads; i++)
         row_values_init(&r->lane[i].own, r->layout);
-    for (uint32_t i = 0; i < WINDOW_BLOCKS && !err; i++)
+    if (!r->lane || !r->gathered)
+        return err_memory_for(e, "evaluation");
+    for (uint32_t i = 0; i < r->gathered_n && !err; i++)
         err = leaf_buffer_new(&r->gathered[i], &r->source->form, ROWS, LEAF_LOOKUPS, e);
     return err;
 }
@@ -66,8 +71,9 @@ static void eval_rows_free(struct eval_rows *r)
         return;
     for (uint32_t i = 0; r->lane && i < pool_threads(r->pool); i++)
         row_values_close(&r->lane[i].own);
-    for (uint32_t i = 0; i < WINDOW_BLOCKS; i++)
+    for (uint32_t i = 0; r->gathered && i < r->gathered_n; i++)
         leaf_buffer_free(r->gathered[i]);
+    mem_free(r->gathered);
     row_values_close(&r->rows);
     row_values_close(&r->joined);
     mem_free(r->lane);
@@ -184,7 +190,7 @@ static enum err eval_rows_set(struct eval_rows *r, uint32_t thread, uint64_t blo
                               struct errmsg *e)
 {
     struct row_lane *l = &r->lane[thread];
-    struct leaf again;
+    struct leaf again = {.keys = NULL};
     enum err err = ERR_OK;
     if (!r->kept)
         err = gather_block(r->source, block, r->gathered[thread], &again, e);

@@ -191,7 +191,7 @@ PRINTF_LIKE(2, 3) static bool refuse_value(char why[static MEANING_WHY_BYTES], c
 static char *copy_text(struct rows *r, const char *text, size_t bytes, char end)
 {
     char *copy = r->text + r->text_used;
-    if (bytes > CSV_PIECE_BYTES - r->text_used)
+    if (bytes > CSV_PIECE_BYTES || r->text_used + bytes > CSV_PIECE_BYTES)
         return NULL;
     memcpy(copy, text, bytes);
     copy[bytes] = end;
@@ -225,7 +225,8 @@ static bool put_text(struct rows *r, uint32_t i, const struct gradwire_text *fie
     if (r->columns.of[i].kind == COLUMN_NUMBER)
         v->text.at = copy_text(r, v->text.at, v->text.bytes, '\0');
     if (!v->text.at)
-        return refuse_value(why, "a field of more than %d bytes", CSV_PIECE_BYTES);
+        return refuse_value(why, "the numbers of a row have more than %d bytes of text",
+                            CSV_PIECE_BYTES);
     r->column[i] = (struct batch_column){.type = BATCH_TEXTS, .values = &v->text};
     return true;
 }

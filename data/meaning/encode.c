@@ -722,6 +722,10 @@ static void begin_rows(const struct encoding *x)
         encode_row(x, row)[s->inputs] = schema_bits(0);
         if (s->weighted)
             encode_row(x, row)[s->inputs + 1] = schema_bits(1);
+        for (uint32_t i = 0; i < s->keys && s->several;
+             i++) /* also of columns that the batch lacks */
+            if (s->key[i].kind == COLUMN_KEYS)
+                encode_row(x, row)[schema_keys_at(s) + s->key[i].cell] = 0;
     }
 }
 

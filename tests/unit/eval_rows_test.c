@@ -194,6 +194,8 @@ static void windows_and_threads_change_nothing(void **state)
         assert_int_equal(f.reads, 3); /* 80 blocks, 32 at a time */
         assert_memory_equal(&one, &other, sizeof one);
     }
+    assert_int_equal(run(&f, 40, true, &other), ERR_OK); /* more threads than a window has blocks */
+    assert_memory_equal(&one, &other, sizeof one);
     teardown(&f);
 }
 

@@ -507,6 +507,55 @@ static void refuse_record(struct fixture *f, const char *record, uint32_t column
         fail_msg("%s", f->e.text);
 }
 
+/* The numbers of a row share their room. A record has as much, however long its fields are. */
+static void numbers_as_long_as_their_room_leave_none(void **state)
+{
+    (void)state;
+    struct fixture f;
+    row_text t;
+    struct gradwire_text field[COLUMNS];
+    char *long_text = malloc(CSV_PIECE_BYTES + 1);
+    setup(&f);
+    assert_non_null(long_text);
+    memset(long_text, '1', CSV_PIECE_BYTES);
+    long_text[CSV_PIECE_BYTES] = '\0';
+    draw_row(t, 0, true);
+    for (uint32_t i = 0; i < COLUMNS; i++)
+        field[i] = text_of(t[i]);
+    field[0] = (struct gradwire_text){long_text, CSV_PIECE_BYTES};
+    field[1] = (struct gradwire_text){long_text, CSV_PIECE_BYTES};
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t column = COLUMNS;
+        assert_int_equal(rows_add_text(f.rows, field, &column, &f.e), ERR_INPUT);
+        assert_true(column <= 1);
+        field[0] = text_of("1");
+    }
+    assert_non_null(strstr(f.e.text, "the numbers of a row have more than"));
+    assert_int_equal(rows_count(f.rows), 0);
+    free(long_text);
+    teardown(&f);
+}
+
+/* The room of an earlier row is used again. */
+static void a_value_that_is_refused_packs_nothing_of_an_earlier_row(void **state)
+{
+    (void)state;
+    struct fixture f;
+    row_text t;
+    const float nan[] = {NAN};
+    const uint64_t keys[] = {1};
+    setup(&f);
+    for (uint32_t i = 0; i < 2000; i++) {
+        draw_row(t, i, true);
+        add_text(&f, t);
+        rows_clear(f.rows);
+        refuse_value(&f, 11,
+                     &(struct gradwire_value){GRADWIRE_VALUE_KEYS, 1, {.keys = {keys, nan}}},
+                     "the weight of value 1 is not a finite number");
+    }
+    teardown(&f);
+}
+
 static void a_bad_record_names_its_line_and_is_not_added(void **state)
 {
     (void)state;
@@ -571,6 +620,8 @@ int main(void)
         cmocka_unit_test(typed_rows_are_encoded_to_the_bit_as_training_reads_them),
         cmocka_unit_test(keys_of_columns_are_those_that_are_looked_up),
         cmocka_unit_test(a_bad_row_names_its_column_and_is_not_added),
+        cmocka_unit_test(numbers_as_long_as_their_room_leave_none),
+        cmocka_unit_test(a_value_that_is_refused_packs_nothing_of_an_earlier_row),
         cmocka_unit_test(a_bad_record_names_its_line_and_is_not_added),
         cmocka_unit_test(memory_that_fails_is_an_error),
     };

@@ -100,7 +100,7 @@ struct csv_piece {
 void csv_piece_look(struct csv_piece *p, const struct csv_format *f);
 
 /* Read the rows. Bad rows are counted, and the first is described; with data.bad_rows: stop reading ends there.
- * Errors: ERR_NOMEM; ERR_INPUT: too many words, or quotes that are never closed: the message begins with the line.
+ * Errors: ERR_NOMEM; ERR_INPUT: quotes that are never closed: the message begins with the line.
  * Thread: any. */
 enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e) MUST_CHECK;
 

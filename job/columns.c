@@ -183,7 +183,6 @@ static struct job_column *libsvm_keys_of(const struct job_csv *csv)
     return csv->columns == 2 && a->kind == COLUMN_KEYS && b->kind == COLUMN_LABEL ? a : NULL;
 }
 
-/* Checks the columns, and sets the options that the format determines. */
 /* A line is read up to its comment, so no label has the text of such a class. */
 static enum err check_classes_of_libsvm(struct job_reader *r)
 {
@@ -196,6 +195,7 @@ static enum err check_classes_of_libsvm(struct job_reader *r)
     return ERR_OK;
 }
 
+/* Checks the columns, and sets the options that the format determines. */
 static enum err job_check_libsvm(struct job_reader *r)
 {
     struct job_column *keys = libsvm_keys_of(&r->job->data.csv);

@@ -42,7 +42,9 @@ static enum err move(const struct place *place, struct chief_piece *p)
     p->done = p->err != ERR_OK;
     if (p->err) {
         err_set(p->e, p->err, "%s: %s", p->of->file,
-                c->closed ? "the ps is ending" : "the chief's connection is lost");
+                c->closed                    ? "the ps is ending"
+                : p->of->losses != c->losses ? "the chief's connection is lost"
+                                             : err_str(p->err));
     } else { /* the server handles the letter after this thread has released the lock */
         p->next = c->pieces;
         c->pieces = p;

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -325,6 +326,8 @@ static enum err io_load(void *ctx, uint64_t cut, struct manifest *m,
 {
     struct shard_thread *t = ctx;
     const struct cut c = {cuts_of(t), cut};
+    if (fault_hides(t->fault, cut) && t->remote)
+        return err_set(e, ERR_IO, "checkpoint %" PRIu64 ": %s", cut, strerror(EIO));
     if (fault_hides(t->fault, cut))
         files_fail_read_at(0, EIO);
     enum err err = t->remote ? checkpoint_load_manifest(c, m, e) : checkpoint_load(c, m, e);

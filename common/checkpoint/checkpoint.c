@@ -249,32 +249,19 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Is the manifest there, and since when? */
-struct sight {
-    bool there;
-    int64_t written_ms;
-};
-
-static enum err see_manifest(void *ctx, const char *name, int64_t written_ms)
+/* Errors: as place_look. */
+static enum err find_manifest(struct cut c, int64_t *written_ms, struct errmsg *e)
 {
-    if (cut_file_is_manifest(name))
-        *(struct sight *)ctx = (struct sight){true, written_ms};
-    return ERR_OK;
-}
-
-static enum err find_manifest(struct cut c, struct sight *f, struct errmsg *e)
-{
-    char folder[PLACE_NAME_MAX];
-    cut_object(folder, c.id, "");
-    *f = (struct sight){false, 0};
-    return place_list(c.at, folder, see_manifest, f, e);
+    char name[PLACE_NAME_MAX];
+    cut_object(name, c.id, CHECKPOINT_MANIFEST);
+    return place_look(c.at, name, written_ms, e);
 }
 
 bool checkpoint_published(struct cut c)
 {
-    struct sight f;
+    int64_t written_ms;
     struct errmsg e;
-    return find_manifest(c, &f, &e) || f.there;
+    return find_manifest(c, &written_ms, &e) != ERR_NOTFOUND;
 }
 
 struct cut_list {
@@ -282,9 +269,8 @@ struct cut_list {
     size_t n;
 };
 
-static enum err add_cut(void *ctx, const char *name, int64_t written_ms)
+static enum err add_cut(void *ctx, const char *name)
 {
-    (void)written_ms;
     struct cut_list *list = ctx;
     uint64_t cut;
     if (!cut_of_name(name, &cut))
@@ -415,12 +401,13 @@ void checkpoint_prune(const struct place *place, uint32_t keep)
     struct published *all = mem_zalloc(n + 1, sizeof *all);
     size_t count = 0, k = 0;
     for (size_t i = 0; all && i < n; i++) {
-        struct sight f;
-        if (find_manifest((struct cut){place, cuts[i]}, &f, &e)) { /* it may be whole */
+        int64_t written_ms;
+        enum err err = find_manifest((struct cut){place, cuts[i]}, &written_ms, &e);
+        if (!err) {
+            all[count++] = (struct published){cuts[i], written_ms, false};
+        } else if (err != ERR_NOTFOUND) { /* it may be whole */
             log_warn("%s", e.text);
             cuts[i] = STAYS;
-        } else if (f.there) {
-            all[count++] = (struct published){cuts[i], f.written_ms, false};
         }
     }
     if (all)

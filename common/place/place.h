@@ -44,8 +44,8 @@ struct place_reader {
     int fd;
 };
 
-/* Gets the name of an object in a folder, and when it was committed, in ms since 1970; or the name of a folder there. */
-typedef enum err place_each(void *ctx, const char *name, int64_t written_ms);
+/* Gets the name of an object in a folder, or of a folder there. */
+typedef enum err place_each(void *ctx, const char *name);
 
 /* The functions of a type. Those below call them; names and paths are set. ERR_NOTFOUND, ERR_CORRUPT and ERR_IO of a read say
  * that the object is lost: a job goes back to an older checkpoint (checkpoint_unusable). A type waits for storage that is away, or
@@ -60,7 +60,9 @@ struct place_type {
     enum err (*read)(struct place_reader *r, uint64_t at, void *out, size_t bytes, size_t *got,
                      struct errmsg *e);
     void (*close)(struct place_reader *r);
-    /* NULL, as those below: this process does not list, remove or hold there. */
+    /* NULL, as those below: this process does not look, list, remove or hold there. */
+    enum err (*look)(const struct place *p, const char *name, int64_t *written_ms,
+                     struct errmsg *e);
     enum err (*list)(const struct place *p, const char *folder, place_each *each, void *ctx,
                      struct errmsg *e);
     enum err (*remove)(const struct place *p, const char *name, struct errmsg *e);
@@ -104,6 +106,10 @@ void place_close(struct place_reader *r);
  * ERR_TOOBIG. */
 enum err place_get(const struct place *p, const char *name, size_t max, uint8_t **data,
                    size_t *bytes, struct errmsg *e) MUST_CHECK;
+/* Looks whether the object is there, and when it was committed, in ms since 1970. Errors: ERR_NOTFOUND; ERR_IO it cannot be found
+ * out. */
+enum err place_look(const struct place *p, const char *name, int64_t *written_ms,
+                    struct errmsg *e) MUST_CHECK;
 /* Passes each object and folder in `folder` ("": the place itself) to `each`, in any order. There are none if the folder is
  * missing. Errors: ERR_IO; ERR_NOMEM, also for any error of `each`. */
 enum err place_list(const struct place *p, const char *folder, place_each *each, void *ctx,

@@ -83,13 +83,21 @@ static void folder_close(struct place_reader *r)
 
 /* ---- what is there ---- */
 
-/* 0: it cannot be found out. */
-static int64_t written_ms(DIR *dir, const char *name)
+static enum err folder_look(const struct place *p, const char *name, int64_t *written_ms,
+                            struct errmsg *e)
 {
+    char path[FILES_PATH_MAX];
     struct stat is;
-    if (fstatat(dirfd(dir), name, &is, 0) != 0)
-        return 0;
-    return (int64_t)is.st_mtim.tv_sec * 1000 + is.st_mtim.tv_nsec / 1000000;
+    enum err err = place_path(p, name, path, e);
+    if (err)
+        return err;
+    if (stat(path, &is) == 0) {
+        *written_ms = (int64_t)is.st_mtim.tv_sec * 1000 + is.st_mtim.tv_nsec / 1000000;
+        return ERR_OK;
+    }
+    if (errno == ENOENT || errno == ENOTDIR)
+        return err_set(e, ERR_NOTFOUND, "%s: there is none", path);
+    return files_read_error(path, e);
 }
 
 static enum err folder_list(const struct place *p, const char *folder, place_each *each, void *ctx,
@@ -103,8 +111,7 @@ static enum err folder_list(const struct place *p, const char *folder, place_eac
     const struct dirent *one;
     while (!err && (errno = 0, one = readdir(dir)) != NULL) {
         const char *name = one->d_name;
-        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
-            each(ctx, name, written_ms(dir, name)))
+        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && each(ctx, name))
             err = err_memory_of(e, path);
     }
     if (!err && errno)
@@ -186,6 +193,7 @@ static const struct place_type folder_type = {
     .open = folder_open,
     .read = folder_read,
     .close = folder_close,
+    .look = folder_look,
     .list = folder_list,
     .remove = folder_remove,
     .clear = folder_clear,

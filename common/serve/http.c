@@ -312,7 +312,7 @@ enum { EVERY_METHOD = (EVHTTP_REQ_PATCH << 1) - 1, STATUS_KINDS = 6 };
 struct http_client {
     struct bufferevent *bev; /* NULL: unused */
     int64_t since_ms;
-    bool streams; /* a stream of events: http_events.c decides when it ends */
+    bool streams; /* a stream of events: http_events_end ends it */
 };
 
 struct http {

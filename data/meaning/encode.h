@@ -78,7 +78,8 @@ static inline uint32_t encode_batch_rows(const struct table_schema *s)
  * them. A value that is null counts as missing, as a text of data.missing does: a number becomes what the column's `missing` says, a
  * category its first text of data.missing, a key what word_key_missing says; of a label or a weight it is a fault. A null list
  * is missing, an empty one has no keys. Rows below `sampled` are in the sample of rows. A row is bad by its first
- * value that does not fit, in the order of the columns; bad rows teach no words. Errors: ERR_NOMEM. Thread: any, with its own t. */
+ * value that does not fit, in the order of the columns; bad rows teach no words. Errors: ERR_NOMEM; ERR_TOOBIG: more words
+ * than a vocabulary can have. Thread: any, with its own t. */
 enum err encode_batch(const struct meaning *m, const struct meaning_field *field,
                       const struct column_batch *b, uint32_t sampled, struct learned *t,
                       struct encoded_rows *out) MUST_CHECK;

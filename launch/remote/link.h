@@ -1,4 +1,4 @@
-/* The launcher's connection to one host: a remote shell that executes a runner there (runner.h), messages (talk.h), and a
+/* The launcher's connection to one host: a remote shell that executes a runner there (runner.c), messages (talk.h), and a
  * heartbeat.
  *
  * Happy path: link_open -> the runner sends READY -> messages -> link_free.

@@ -191,7 +191,7 @@ class EvaluatorTest(TrainCase):
         evaluator = Process(self, [WORKER, "--job_name=evaluator", *hosts], "evaluator")
         self.until("a result", (self.out / "eval.json").exists)
         chief.stop()
-        shutil.copytree(self.out, self.tmp / "copy")
+        shutil.copytree(self.out, self.tmp / "copy", ignore=shutil.ignore_patterns("*.tmp-*"))
         self.out.rename(self.tmp / "removed")
         (self.tmp / "copy").rename(self.out)
         before = (self.out / "eval.json").read_bytes()

@@ -155,6 +155,19 @@ static bool is_in(const char *name, const char *folder, char in[PLACE_NAME_MAX])
     return true;
 }
 
+static enum err memory_look(const struct place *p, const char *name, int64_t *written_ms,
+                            struct errmsg *e)
+{
+    struct memory_place *m = p->state;
+    bool effect;
+    enum err err = call(m, name, &effect, e);
+    const struct memory_object *o = find(m, name);
+    if (!err && !o)
+        return err_set(e, ERR_NOTFOUND, "%s/%s: there is none", p->where, name);
+    *written_ms = err ? 0 : o->from;
+    return err;
+}
+
 static enum err memory_list(const struct place *p, const char *folder, place_each *each, void *ctx,
                             struct errmsg *e)
 {
@@ -169,7 +182,7 @@ static enum err memory_list(const struct place *p, const char *folder, place_eac
         for (const struct memory_object *q = m->objects; q != o; q = q->next)
             first = first && !(find(m, q->name) == q && is_in(q->name, folder, other) &&
                                strcmp(in, other) == 0);
-        err = first ? each(ctx, in, o->from) : ERR_OK;
+        err = first ? each(ctx, in) : ERR_OK;
     }
     return err;
 }
@@ -210,6 +223,7 @@ static const struct place_type memory_type = {
     .open = memory_open,
     .read = memory_read,
     .close = memory_close,
+    .look = memory_look,
     .list = memory_list,
     .remove = memory_remove,
     .clear = memory_clear,

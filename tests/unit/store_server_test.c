@@ -245,6 +245,25 @@ static void a_file_for_which_the_chief_does_not_wait_leaves_nothing(void **state
     assert_int_equal(files_there(CUT, &half), 0);
 }
 
+/* Its ps sends no more of it. */
+static void a_checkpoint_that_is_given_up_leaves_nothing(void **state)
+{
+    (void)state;
+    int half;
+    put((struct piece){.offset = 0}, f.file, f.bytes / 2);
+    assert_non_null(f.server.arrivals);
+    assert_int_equal(post((struct piece){.request = 10, .file = "shard-3.gw"}, f.file, 100),
+                     ERR_OK);
+    store_server_discard(&f.server, CUT);
+    assert_int_equal(
+        post((struct piece){.request = 11, .file = "shard-5.gw", .cut = CUT + 1}, f.file, 100),
+        ERR_OK);
+    await();
+    assert_int_equal(files_there(CUT, &half), 0);
+    assert_int_equal(files_there(CUT + 1, &half), 1);
+    assert_non_null(f.server.arrivals); /* of the other checkpoint */
+}
+
 static void a_ps_holds_no_more_files_open_than_it_has_shards(void **state)
 {
     (void)state;
@@ -286,6 +305,7 @@ int main(void)
         TEST(a_damaged_file_is_refused_and_named),
         TEST(pieces_in_another_order_or_twice_are_refused),
         TEST(a_file_for_which_the_chief_does_not_wait_leaves_nothing),
+        TEST(a_checkpoint_that_is_given_up_leaves_nothing),
         TEST(a_ps_holds_no_more_files_open_than_it_has_shards),
         TEST(pieces_that_do_not_wait_for_answers_end_the_connection),
     };

@@ -110,9 +110,8 @@ static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m, struc
 
 static void io_discard(void *ctx, uint64_t cut)
 {
-    const struct host *h = ctx;
-    if (!dirguard_check(NULL))
-        checkpoint_discard((struct cut){&h->checkpoints, cut});
+    struct host *h = ctx;
+    store_server_discard(&h->store_server, cut);
 }
 
 static void io_kept(void *ctx, uint64_t ask, enum chief_kept what, uint64_t cut, uint64_t step)

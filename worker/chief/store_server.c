@@ -9,9 +9,10 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/checkpoint/checkpoint.h"
+#include "common/process/dirlock.h"
 #include "worker/chief/letters.h"
 
-enum task_kind { TASK_PUT, TASK_REFUSE, TASK_GET, TASK_GONE };
+enum task_kind { TASK_PUT, TASK_REFUSE, TASK_GET, TASK_GONE, TASK_DISCARD };
 
 struct task {
     struct store_server *of;
@@ -27,7 +28,7 @@ struct task {
 /* A file that is being received. */
 struct store_arrival {
     struct store_arrival *next;
-    uint64_t connection, request;
+    uint64_t connection, request, cut;
     char file[STORE_NAME_MAX];
     struct place_writer writer;
 };
@@ -60,15 +61,19 @@ static void drop_arrival(struct store_server *k, struct store_arrival *a)
     mem_free(a);
 }
 
-static void drop_arrivals(struct store_server *k, uint64_t connection)
+/* Of a connection that is gone, or of a checkpoint that is given up, and then what came of it meanwhile. */
+static void drop_arrivals(struct store_server *k, const struct task *t)
 {
+    const bool gone = t->kind == TASK_GONE;
     struct store_arrival *a = k->arrivals;
     while (a) {
         struct store_arrival *next = a->next;
-        if (a->connection == connection)
+        if (gone ? a->connection == t->connection : a->cut == t->cut)
             drop_arrival(k, a);
         a = next;
     }
+    if (!gone && !dirguard_check(NULL))
+        checkpoint_discard((struct cut){k->checkpoints, t->cut});
 }
 
 static struct store_arrival *arrival_of(struct store_server *k, const struct task *t)
@@ -110,6 +115,7 @@ static enum err begin_arrival(struct store_server *k, const struct task *t,
     }
     a->connection = t->connection;
     a->request = t->request;
+    a->cut = t->cut;
     memcpy(a->file, t->file, sizeof a->file);
     a->next = k->arrivals;
     k->arrivals = a;
@@ -130,8 +136,8 @@ static enum err end_arrival(struct store_arrival *a, uint64_t cut, struct errmsg
         err = shard_file_verify(&f, e);
         shard_file_close(&f);
     }
-    if (err)
-        (void)!place_remove(a->writer.of, a->writer.name, &why);
+    if (err && place_remove(a->writer.of, a->writer.name, &why)) /* no manifest lists it */
+        log_warn("%s", why.text);
     return err;
 }
 
@@ -232,8 +238,8 @@ static void answer_task(struct store_server *k, const struct task *t)
 static void run(void *task)
 {
     struct task *t = task;
-    if (t->kind == TASK_GONE)
-        drop_arrivals(t->of, t->connection);
+    if (t->kind == TASK_GONE || t->kind == TASK_DISCARD)
+        drop_arrivals(t->of, t);
     else
         answer_task(t->of, t);
     task_free(t);
@@ -327,4 +333,10 @@ void store_server_gone(struct store_server *k, const struct store_peer *peer)
     const struct task t = {.kind = TASK_GONE, .ps = peer->ps, .connection = peer->connection};
     if (add(k, t, ""))
         log_error("no memory to drop the unfinished files of ps %u", peer->ps);
+}
+
+void store_server_discard(struct store_server *k, uint64_t cut)
+{
+    if (add(k, (struct task){.kind = TASK_DISCARD, .cut = cut}, ""))
+        log_error("no memory to drop the unfinished files of checkpoint %" PRIu64, cut);
 }

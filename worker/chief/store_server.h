@@ -51,5 +51,7 @@ enum err store_server_get(struct store_server *k, struct store_peer *peer,
                           const Gradwire__StoreGet *m) MUST_CHECK;
 /* The connection is lost: files that are half received over it are removed. */
 void store_server_gone(struct store_server *k, const struct store_peer *peer);
+/* The checkpoint is given up: what is received of it is removed, also pieces that wait for the disk. */
+void store_server_discard(struct store_server *k, uint64_t cut);
 
 #endif

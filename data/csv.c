@@ -35,7 +35,6 @@
 #include "data/libsvm_rows.h"
 #include "common/process/paths.h"
 #include "data/readers.h"
-#include "data/scale_note.h"
 #include "data/same_files.h"
 #include "data/bytes/stream.h"
 

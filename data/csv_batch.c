@@ -213,23 +213,6 @@ void csv_batch_refuse(struct csv_piece *p, uint32_t field, const char *fmt, ...)
 
 /* ---- faults ---- */
 
-static bool is_first_of_file(const struct csv_piece *p, const struct csv_format *f, uint32_t row)
-{
-    return p->begins_file && p->rows + row == 0 && !f->libsvm;
-}
-
-const char *csv_batch_names_hint(const struct csv_piece *p, const struct csv_format *f,
-                                 const char *line, size_t bytes)
-{
-    const bool first = is_first_of_file(p, f, p->batch->of.rows - 1);
-    if (f->job->header == HEADER_SKIP && first)
-        return "data.header: names finds columns by the header, and leaves the others out";
-    if (f->job->header == HEADER_NONE && first && csv_hint_is_name(line, bytes))
-        return "if this line is a header, data.header: names finds columns by it, and leaves the "
-               "others out";
-    return NULL;
-}
-
 const char *csv_batch_text_hint(const struct csv_format *f, const struct meaning_fault *fault)
 {
     const struct vocabulary *known;
@@ -257,7 +240,7 @@ static const char *fault_hint(const struct csv_piece *p, const struct csv_format
     if (odd)
         return odd;
     if (!memchr(t->at, '\0', t->bytes) && f->job->header == HEADER_NONE &&
-        is_first_of_file(p, f, fault->row) && csv_hint_is_name(t->at, t->bytes))
+        csv_batch_is_first(p, f, fault->row) && csv_hint_is_name(t->at, t->bytes))
         return "; if this line is a header, use data.header: skip, or names";
     return csv_batch_text_hint(f, fault);
 }

@@ -61,8 +61,12 @@ const char *csv_batch_text_hint(const struct csv_format *f, const struct meaning
 /* Describe a bad row: `column "age": ...`, or for a column without a name `column 3: ...`. field: (fields) */
 void csv_batch_describe(struct errmsg *e, const struct job_csv *job,
                         const struct meaning_field *field, uint32_t at, const char *why);
-/* A hint for a row with more fields than the job has columns: the header could name the wanted ones. NULL: no hint. */
-const char *csv_batch_names_hint(const struct csv_piece *p, const struct csv_format *f,
-                                 const char *line, size_t bytes);
+
+/* Whether a row of the batch is the first one of its file. */
+static inline bool csv_batch_is_first(const struct csv_piece *p, const struct csv_format *f,
+                                      uint32_t row)
+{
+    return p->begins_file && p->rows + row == 0 && !f->libsvm;
+}
 
 #endif

@@ -201,6 +201,19 @@ static bool has_blank_before_quote(const struct csv_grammar *g, const char *line
     return false;
 }
 
+/* A hint for a row with more fields than the job has columns: the header could name the wanted ones. NULL: no hint. */
+static const char *names_hint(const struct csv_piece *p, const struct csv_format *f,
+                              const char *line, size_t bytes)
+{
+    const bool first = csv_batch_is_first(p, f, p->batch->of.rows - 1);
+    if (f->job->header == HEADER_SKIP && first)
+        return "data.header: names finds columns by the header, and leaves the others out";
+    if (f->job->header == HEADER_NONE && first && csv_hint_is_name(line, bytes))
+        return "if this line is a header, data.header: names finds columns by it, and leaves the "
+               "others out";
+    return NULL;
+}
+
 static void refuse_count(struct csv_piece *p, const struct csv_format *f, uint32_t row,
                          const char *line, size_t bytes, size_t fields)
 {
@@ -212,7 +225,7 @@ static void refuse_count(struct csv_piece *p, const struct csv_format *f, uint32
     if (!hint && has_blank_before_quote(&p->grammar, line, bytes))
         hint = "a quote after a blank is text: use data.trim: true";
     if (!hint && fields > wanted)
-        hint = csv_batch_names_hint(p, f, line, bytes);
+        hint = names_hint(p, f, line, bytes);
     csv_batch_refuse(p, CSV_NO_FIELD, "it has %zu field%s, %s %u%s%s", fields,
                      fields == 1 ? "" : "s",
                      f->job->header == HEADER_NAMES ? "its header has" : "data.columns names",

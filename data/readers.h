@@ -63,4 +63,9 @@ enum err dataset_alloc_as(struct dataset *d, const struct reading *r, const char
                           uint64_t rows, uint32_t rank, const uint32_t *shape, bool float_rows,
                           bool float_labels, struct errmsg *e) MUST_CHECK;
 
+/* ---- scale_note.c ---- */
+/* Warn of the columns whose different numbers a scale makes equal. The rows of the training part have their encoding, and are not scaled yet. Looks at a sample of them. Errors: ERR_NOMEM;
+ * ERR_DISK. */
+enum err scale_note(const struct table *t, const struct reading *r, struct errmsg *e) MUST_CHECK;
+
 #endif

@@ -1,3 +1,4 @@
+/* Files that are one file by device and inode, and files of the same contents. */
 #include "data/same_files.h"
 
 #include <stdbool.h>

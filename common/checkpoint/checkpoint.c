@@ -249,12 +249,12 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Errors: as place_look. */
+/* Errors: as place_stat. */
 static enum err find_manifest(struct cut c, int64_t *written_ms, struct errmsg *e)
 {
     char name[PLACE_NAME_MAX];
     cut_object(name, c.id, CHECKPOINT_MANIFEST);
-    return place_look(c.at, name, written_ms, e);
+    return place_stat(c.at, name, written_ms, e);
 }
 
 bool checkpoint_published(struct cut c)

@@ -118,9 +118,9 @@ enum err place_get(const struct place *p, const char *name, size_t max, uint8_t 
 
 /* ---- what is there ---- */
 
-enum err place_look(const struct place *p, const char *name, int64_t *written_ms, struct errmsg *e)
+enum err place_stat(const struct place *p, const char *name, int64_t *written_ms, struct errmsg *e)
 {
-    return p->type->look(p, name, written_ms, e);
+    return p->type->stat(p, name, written_ms, e);
 }
 
 enum err place_list(const struct place *p, const char *folder, place_each *each, void *ctx,

@@ -61,7 +61,7 @@ struct place_type {
                      struct errmsg *e);
     void (*close)(struct place_reader *r);
     /* NULL, as those below: this process does not look, list, remove or hold there. */
-    enum err (*look)(const struct place *p, const char *name, int64_t *written_ms,
+    enum err (*stat)(const struct place *p, const char *name, int64_t *written_ms,
                      struct errmsg *e);
     enum err (*list)(const struct place *p, const char *folder, place_each *each, void *ctx,
                      struct errmsg *e);
@@ -108,7 +108,7 @@ enum err place_get(const struct place *p, const char *name, size_t max, uint8_t 
                    size_t *bytes, struct errmsg *e) MUST_CHECK;
 /* Looks whether the object is there, and when it was committed, in ms since 1970. Errors: ERR_NOTFOUND; ERR_IO it cannot be found
  * out. */
-enum err place_look(const struct place *p, const char *name, int64_t *written_ms,
+enum err place_stat(const struct place *p, const char *name, int64_t *written_ms,
                     struct errmsg *e) MUST_CHECK;
 /* Passes each object and folder in `folder` ("": the place itself) to `each`, in any order. There are none if the folder is
  * missing. Errors: ERR_IO; ERR_NOMEM, also for any error of `each`. */

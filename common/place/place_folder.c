@@ -83,7 +83,7 @@ static void folder_close(struct place_reader *r)
 
 /* ---- what is there ---- */
 
-static enum err folder_look(const struct place *p, const char *name, int64_t *written_ms,
+static enum err folder_stat(const struct place *p, const char *name, int64_t *written_ms,
                             struct errmsg *e)
 {
     char path[FILES_PATH_MAX];
@@ -193,7 +193,7 @@ static const struct place_type folder_type = {
     .open = folder_open,
     .read = folder_read,
     .close = folder_close,
-    .look = folder_look,
+    .stat = folder_stat,
     .list = folder_list,
     .remove = folder_remove,
     .clear = folder_clear,

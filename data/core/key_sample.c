@@ -1,3 +1,4 @@
+/* A sample of keys by their hash, and how often each was looked up. */
 #include "data/core/key_sample.h"
 
 #include <assert.h>

@@ -155,7 +155,7 @@ static bool is_in(const char *name, const char *folder, char in[PLACE_NAME_MAX])
     return true;
 }
 
-static enum err memory_look(const struct place *p, const char *name, int64_t *written_ms,
+static enum err memory_stat(const struct place *p, const char *name, int64_t *written_ms,
                             struct errmsg *e)
 {
     struct memory_place *m = p->state;
@@ -223,7 +223,7 @@ static const struct place_type memory_type = {
     .open = memory_open,
     .read = memory_read,
     .close = memory_close,
-    .look = memory_look,
+    .stat = memory_stat,
     .list = memory_list,
     .remove = memory_remove,
     .clear = memory_clear,

@@ -328,15 +328,18 @@ enum err store_server_get(struct store_server *k, struct store_peer *peer,
         m->file);
 }
 
+static void drop_later(struct store_server *k, struct task t)
+{
+    if (add(k, t, ""))
+        log_error("no memory to drop files that will not be complete");
+}
+
 void store_server_gone(struct store_server *k, const struct store_peer *peer)
 {
-    const struct task t = {.kind = TASK_GONE, .ps = peer->ps, .connection = peer->connection};
-    if (add(k, t, ""))
-        log_error("no memory to drop the unfinished files of ps %u", peer->ps);
+    drop_later(k, (struct task){.kind = TASK_GONE, .ps = peer->ps, .connection = peer->connection});
 }
 
 void store_server_discard(struct store_server *k, uint64_t cut)
 {
-    if (add(k, (struct task){.kind = TASK_DISCARD, .cut = cut}, ""))
-        log_error("no memory to drop the unfinished files of checkpoint %" PRIu64, cut);
+    drop_later(k, (struct task){.kind = TASK_DISCARD, .cut = cut});
 }

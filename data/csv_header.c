@@ -349,29 +349,37 @@ static enum err fields_by_header(struct csv_file *file, const struct csv_format 
     return err;
 }
 
-/* The end of the first row that is neither empty nor a comment; `bytes`: it does not end; *begin == bytes: no such row.
- * Moves *begin to the row. */
-static size_t find_row(const struct csv_format *f, const struct csv_piece *p, size_t *begin)
+/* The end of the first row from `from` on that is neither empty nor a comment; `bytes`: it does not end; *begin == bytes: no such
+ * row. Moves *begin to the row. */
+static size_t find_row(const struct csv_format *f, const struct csv_piece *p, size_t from,
+                       size_t *begin)
 {
-    size_t n = csv_scan(p->mark, p->text, p->bytes, &p->grammar);
-    *begin = 0;
+    size_t n = csv_scan(p->mark, p->text + from, p->bytes - from, &p->grammar);
+    *begin = from;
     for (size_t i = 0; i < n; i++) {
-        if (p->text[p->mark[i]] != '\n')
+        const size_t end = from + p->mark[i];
+        if (p->text[end] != '\n')
             continue;
-        if (!csv_is_no_row(f, p->text + *begin, p->text + p->mark[i]))
-            return p->mark[i];
-        *begin = p->mark[i] + (size_t)1;
+        if (!csv_is_no_row(f, p->text + *begin, p->text + end))
+            return end;
+        *begin = end + 1;
     }
     return p->bytes;
 }
 
-/* The number of columns that the first row lacks: the label, and the weight. */
+/* The number of columns that the first row lacks: the label, and the weight. A header that is skipped is no row: R writes it without a
+ * name of the rows. [begin, end): the first line. */
 static uint32_t absent_columns(const struct csv_format *f, const struct csv_piece *p, size_t begin,
                                size_t end)
 {
     uint32_t fields = 0, labels = 0;
     if (!f->meaning.unlabeled)
         return 0;
+    if (f->job->header == HEADER_SKIP && end < p->bytes) {
+        size_t row, row_end = find_row(f, p, end + 1, &row);
+        end = row < p->bytes ? row_end : end;
+        begin = row < p->bytes ? row : begin;
+    }
     for (uint32_t i = 0; i < f->job->columns; i++) {
         fields += f->job->column[i].kind != COLUMN_CROSS;
         labels += is_label(&f->job->column[i]);
@@ -581,7 +589,7 @@ enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct
                         struct errmsg *e)
 {
     enum csv_header header = f->job->header;
-    size_t begin, end = find_row(f, p, &begin);
+    size_t begin, end = find_row(f, p, 0, &begin);
     enum err err = ERR_OK;
     file->begun = begin < p->bytes;
     p->marks = 0; /* the text changes */

@@ -114,6 +114,11 @@ class PredictTest(ModelCase):
             self.assertEqual((got.returncode, got.stderr.count("gradwire: few.csv: "), absent in got.stderr),
                              (0, bool(absent), True), got.stderr)
 
+        (self.tmp / "few.csv").write_text("age,town,size\n4,Rome,1,yes,1\n")  # as R names columns, but not the rows' own
+        got = self.predict(self.out, "few.csv", "--set", "data.header=skip")
+        (self.tmp / "few.csv").write_text("4,Rome,1,yes,1\n")
+        self.assertEqual(self.predict(self.out, "few.csv", "--set", "data.header=none"), got)
+
         self.trained(PRICES, out=self.tmp / "prices")
         lines = (self.tmp / "prices.eval.csv").read_text().splitlines()
         (self.tmp / "bare.csv").write_text("\n".join(line.rpartition(";")[0] for line in lines))

@@ -143,7 +143,7 @@ static size_t last_row_end(struct csv_piece *p)
 static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struct errmsg *e)
 {
     struct csv_piece *p = &w->piece;
-    csv_piece_look(p, &c->format);
+    csv_piece_grammar(p, &c->format);
     p->marks = 0;
     size_t keep = end_of_file ? p->bytes : last_row_end(p);
     if (keep == 0 && p->bytes)
@@ -295,7 +295,7 @@ static void read_spread(struct csv *c, struct work *w)
     p->kept_as = f->kept_as;
     p->fields = f->fields;
     p->header = f->header;
-    csv_piece_look(p, &c->format);
+    csv_piece_grammar(p, &c->format);
     p->bytes = last_row_end(p);
     w->file = f;
 }

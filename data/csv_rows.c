@@ -75,22 +75,13 @@ static void unescape(char *begin, char **end, char escape)
     *out = '\0';
 }
 
-/* True if the byte before `at` escapes the one at `at`. */
-static bool is_escaped(const char *begin, const char *at, char escape)
-{
-    size_t n = 0;
-    while (escape && at - n > begin && at[-1 - (ptrdiff_t)n] == escape)
-        n++;
-    return n % 2;
-}
-
 bool csv_field_text(char **begin, char **end, const struct csv_grammar *g)
 {
     if (g->trim) {
         while (*begin < *end && csv_is_blank(g, **begin))
             ++*begin;
         while (*end > *begin && csv_is_blank(g, (*end)[-1]) &&
-               !is_escaped(*begin, *end - 1, g->escape))
+               !csv_is_escaped(*begin, *end - 1, g->escape))
             --*end;
     }
     if (*begin < *end && g->quotes && **begin == '"')
@@ -165,12 +156,6 @@ bool csv_is_no_row(const struct csv_format *f, const char *begin, const char *en
     while (begin < end && (*begin == '\r' || (g->trim && csv_is_blank(g, *begin))))
         begin++;
     return begin == end;
-}
-
-size_t csv_without_return(const struct csv_grammar *g, const char *text, size_t bytes)
-{
-    bool is = bytes && text[bytes - 1] == '\r' && !is_escaped(text, text + bytes - 1, g->escape);
-    return bytes - is;
 }
 
 const char *csv_lone_return(const struct csv_grammar *g, const char *text, size_t bytes)
@@ -308,7 +293,7 @@ static bool has_lone_return(const char *text, size_t bytes)
     return false;
 }
 
-void csv_piece_look(struct csv_piece *p, const struct csv_format *f)
+void csv_piece_grammar(struct csv_piece *p, const struct csv_format *f)
 {
     struct csv_grammar *g = &p->grammar;
     *g = f->grammar;

@@ -97,7 +97,7 @@ struct csv_piece {
 };
 
 /* Find what of the grammar occurs in the text. */
-void csv_piece_look(struct csv_piece *p, const struct csv_format *f);
+void csv_piece_grammar(struct csv_piece *p, const struct csv_format *f);
 
 /* Read the rows. Bad rows are counted, and the first is described; with data.bad_rows: stop reading ends there.
  * Errors: ERR_NOMEM; ERR_INPUT: quotes that are never closed: the message begins with the line.
@@ -126,8 +126,6 @@ bool csv_reads_like_row(const struct csv_format *f, const struct meaning_field *
                         uint32_t fields, const struct csv_grammar *g, char *text, size_t bytes,
                         uint32_t *mark);
 
-/* The bytes of a row without the '\r' of its line end. */
-size_t csv_without_return(const struct csv_grammar *g, const char *text, size_t bytes);
 /* The error of a row with a '\r' that is neither in quotes nor escaped: other programs end the row there. NULL: none.
  */
 #define CSV_LONE_RETURN                                                                            \

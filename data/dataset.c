@@ -17,45 +17,6 @@
 
 enum { COUNTED_BLOCK = 256 /* rows */ };
 
-enum err dataset_alloc_as(struct dataset *d, const struct reading *r, const char *from,
-                          uint64_t rows, uint32_t rank, const uint32_t *shape, bool float_rows,
-                          bool float_labels, struct errmsg *e)
-{
-    uint64_t elems;
-    size_t width = float_rows ? sizeof(float) : 1;
-    enum err err = dataset_set_shape(d, r, from, rows, rank, shape, e);
-    if (err)
-        return err;
-    if (float_rows && !r->eval && augment_any(&r->job->data.augment))
-        return err_set(e, ERR_INPUT,
-                       "%s: data.augment needs pixels that are unsigned bytes, and these are not",
-                       from);
-    if (__builtin_mul_overflow(rows, d->features, &elems) || elems > SIZE_MAX / 2 / width)
-        return err_set(e, ERR_INPUT, "%s needs more memory than this machine can address", from);
-    if (r->look) {
-        r->look->bytes = elems * width + rows * (float_labels ? sizeof(float) : 1);
-        return ERR_OK;
-    }
-    if (float_rows)
-        d->x_float = mem_zalloc((size_t)elems, sizeof *d->x_float);
-    else
-        d->x = mem_zalloc((size_t)elems, 1);
-    if (float_labels)
-        d->y_float = mem_zalloc((size_t)rows, sizeof *d->y_float);
-    else
-        d->labels = mem_zalloc((size_t)rows, 1);
-    if (!(d->x || d->x_float) || !(d->labels || d->y_float))
-        return err_set(e, ERR_NOMEM, "out of memory for %llu rows of %llu bytes",
-                       (unsigned long long)rows, (unsigned long long)d->features * width);
-    return ERR_OK;
-}
-
-enum err dataset_alloc(struct dataset *d, const struct reading *r, const char *from, uint64_t rows,
-                       uint32_t rank, const uint32_t *shape, struct errmsg *e)
-{
-    return dataset_alloc_as(d, r, from, rows, rank, shape, false, false, e);
-}
-
 #define READER(kind, word, rows, meaning) [DATA_##kind] = &reader_##word,
 
 static enum err read_format(struct dataset *d, const struct reading *r, struct errmsg *e)
@@ -87,45 +48,6 @@ static uint8_t largest(const uint8_t *labels, uint64_t rows)
 }
 
 /* ---- what the rows have in common ---- */
-
-float dataset_label(const struct dataset *d, uint64_t row)
-{
-    return d->y_float ? d->y_float[row] : (float)d->labels[row];
-}
-
-void dataset_see(struct dataset_seen *s, float label, float weight)
-{
-    if (!isnan(label))
-        dataset_see_also(s, &(struct dataset_seen){true, label, false, weight > 0, label == 0});
-}
-
-void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next)
-{
-    if (!s->any) {
-        *s = *next;
-        return;
-    }
-    s->differs |= next->differs || (next->any && next->label != s->label);
-    s->weighs |= next->weighs;
-    s->zero |= next->zero;
-}
-
-void dataset_warn(const struct reading *r, const char *fmt, ...)
-{
-    struct errmsg text;
-    va_list args;
-    va_start(args, fmt);
-    (void)printable_vformat(text.text, sizeof text.text, fmt, args);
-    va_end(args);
-    log_warn("%s", text.text);
-    if (r->look && !r->look->warning.text[0])
-        r->look->warning = text;
-}
-
-bool dataset_has_classes(const struct job *job)
-{
-    return job_loss_labels(job->model.head[0].loss) != LABELS_VALUES;
-}
 
 /* The labels of the file are class numbers. */
 static bool has_class_numbers(const struct job *job)

@@ -131,7 +131,10 @@ enum err dataset_look_given(struct dataset_look *look, struct job *job,
                             struct table_schema **schema, struct errmsg *e) MUST_CHECK;
 
 /* The label of a row outside a table. */
-float dataset_label(const struct dataset *d, uint64_t row);
+static inline float dataset_label(const struct dataset *d, uint64_t row)
+{
+    return d->y_float ? d->y_float[row] : (float)d->labels[row];
+}
 
 /* Gather the rows named into a buffer of the set's form, scaled, without bad rows. Vectorized, with the same bits on every
  * machine. augment: a key; the choices of data.augment for rows[i] are a function of it and i; NULL: as in evaluation.

@@ -465,7 +465,7 @@ static enum err put_record(struct rows *r, const char *text, size_t bytes, struc
         return err_wrap(e, err, "%llu: ", (unsigned long long)r->line);
     if (!p->bytes || p->text[p->bytes - 1] != '\n')
         p->text[p->bytes++] = '\n';
-    csv_piece_look(p, &r->format);
+    csv_piece_grammar(p, &r->format);
     size_t row = csv_scan_row(p->text, p->bytes, &p->grammar);
     if (row == 0)
         return csv_refuse_open(e, p->text, p->bytes, r->line, &p->grammar);

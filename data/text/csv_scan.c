@@ -271,3 +271,18 @@ size_t csv_count(const char *text, size_t bytes, char byte)
     }
     return n;
 }
+
+bool csv_is_escaped(const char *begin, const char *at, char escape)
+{
+    size_t n = 0;
+    while (escape && at - n > begin && at[-1 - (ptrdiff_t)n] == escape)
+        n++;
+    return n % 2;
+}
+
+size_t csv_without_return(const struct csv_grammar *g, const char *text, size_t bytes)
+{
+    bool is =
+        bytes && text[bytes - 1] == '\r' && !csv_is_escaped(text, text + bytes - 1, g->escape);
+    return bytes - is;
+}

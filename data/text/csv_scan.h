@@ -55,4 +55,9 @@ struct csv_findings {
 };
 struct csv_findings csv_scan_findings(const char *text, size_t bytes, const struct csv_grammar *g);
 
+/* True if the byte before `at` escapes the one at `at`. */
+bool csv_is_escaped(const char *begin, const char *at, char escape);
+/* The bytes of a row without the '\r' of its line end. */
+size_t csv_without_return(const struct csv_grammar *g, const char *text, size_t bytes);
+
 #endif

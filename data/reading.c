@@ -1,4 +1,4 @@
-/* What the readers of all formats share: room for rows, warnings about the data, and facts about the rows seen. */
+/* The parts that the readers of all formats share: room for rows, warnings about the data, and facts about the rows seen. */
 #include "data/readers.h"
 
 #include <math.h>

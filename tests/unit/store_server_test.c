@@ -252,11 +252,10 @@ static void a_checkpoint_that_is_given_up_leaves_nothing(void **state)
     int half;
     put((struct piece){.offset = 0}, f.file, f.bytes / 2);
     assert_non_null(f.server.arrivals);
-    assert_int_equal(post((struct piece){.request = 10, .file = "shard-3.gw"}, f.file, 100),
-                     ERR_OK);
+    assert_int_equal(post((struct piece){.request = 10, .file = "shard-3.gw"}, f.file, 10), ERR_OK);
     store_server_discard(&f.server, CUT);
     assert_int_equal(
-        post((struct piece){.request = 11, .file = "shard-5.gw", .cut = CUT + 1}, f.file, 100),
+        post((struct piece){.request = 11, .file = "shard-5.gw", .cut = CUT + 1}, f.file, 10),
         ERR_OK);
     await();
     assert_int_equal(files_there(CUT, &half), 0);

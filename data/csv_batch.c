@@ -127,9 +127,8 @@ static bool has_names(const struct csv_piece *p, const char *text, size_t bytes)
 {
     struct batch_text name[HEADER_NAMES_MAX], field[HEADER_NAMES_MAX];
     uint32_t n = bare_fields(&p->grammar, text, bytes, field), i = 0;
-    if (n != p->fields)
+    if (n != p->fields || bare_fields(&p->grammar, p->header.at, p->header.bytes, name) != n)
         return false;
-    (void)bare_fields(&p->grammar, p->header.at, p->header.bytes, name);
     for (uint32_t k = 0; i < n; i++) {
         for (k = i; k < n && (name[k].bytes != field[i].bytes ||
                               memcmp(name[k].at, field[i].at, field[i].bytes) != 0);)

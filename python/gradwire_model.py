@@ -10,10 +10,12 @@ docs/guides/python.md is the guide; docs/reference/files.md and encoding.md defi
 import gzip
 import json
 import math
+import numbers
 import pathlib
 import re
 import statistics
 import struct
+import warnings
 import zlib
 
 try:
@@ -24,6 +26,7 @@ except ImportError:  # keys and features of one row need no numpy
 FORMAT = 1  # of manifest.json
 ROW_BYTES = 512 << 10  # a row of text has at most so many
 M = 2**64 - 1
+WARNED_ROWS = 20  # fewer rows can lack all words by chance
 
 
 class ModelError(ValueError):
@@ -184,12 +187,20 @@ class Column:
 
     def text(self, field):
         """The field as text; None if it is missing."""
+        if hasattr(field, "__len__") and not isinstance(field, (str, bytes)):
+            self.bad(field, f"is a {type(field).__name__}: give a text, a number, or None")
         if _is_missing(field):
             return None
         if isinstance(field, bytes):
             field = field.decode("utf-8", "surrogateescape")
         field = field if isinstance(field, str) else repr(float(field)) if isinstance(field, float) else str(field)
         return None if field in self.missing else field
+
+    def refuse_whole_float(self, field):
+        """pandas makes floats of a column of whole numbers with a gap: the word is 1, and not 1.0."""
+        is_float = isinstance(field, numbers.Real) and not isinstance(field, numbers.Integral)
+        if is_float and math.isfinite(field) and field == math.floor(field):
+            self.bad(field, f'is a float, and words are compared as texts: give "{int(field)}", the text of the file')
 
     def bad(self, field, why):
         raise ModelError(f'column "{self.name}": "{field}" {why}')
@@ -253,6 +264,8 @@ class CategoryColumn(Column):
     def encode(self, field):
         """The number of the word, from 1; 0: not in the vocabulary."""
         text = self.text(field)
+        if text is not None and text not in self.number:
+            self.refuse_whole_float(field)
         return self.number.get(self.missing[0] if text is None else text, 0)
 
 
@@ -286,6 +299,7 @@ class KeyColumn(Column):
     def key_or_none(self, word):
         """None: a missing value that looks up nothing."""
         if self.text(word) is not None:
+            self.refuse_whole_float(word)
             return self.key(self.text(word))
         if self.how["missing"] == "none":
             return None
@@ -303,6 +317,7 @@ class KeyColumn(Column):
         if self.separator is None:
             return self.value(field)
         text = self.text(field)
+        self.refuse_whole_float(None if text is None else field)
         words = [None] if text is None else text.split(self.separator)
         found = [pair for word in words for pair in self.value(word)]
         if len(found) > self.how["max_values"]:
@@ -337,6 +352,34 @@ class Encoding:
         self.inputs = [c for c in self.columns if c.feature is not None]
         self.keys = {c.name: c for c in self.columns if c.kind in ("key", "keys", "cross")}
 
+    def columns_of(self, fields):
+        """The columns of a row of so many fields: the label can be absent, or the label and the weight. Of other rows: all."""
+        for absent in (), ("label",), ("label", "weight"):
+            here = [c for c in self.fields if c.kind not in absent]
+            if len(here) == fields:
+                return here
+        return self.fields
+
+    def row(self, row):
+        """A row as a dict, or as a list with a field for each column."""
+        if hasattr(row, "_asdict"):
+            return row._asdict()
+        if isinstance(row, dict):
+            return row
+        if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
+            raise ModelError(f"a row is a {type(row).__name__} ({row!r:.40}): give a dict by column, or a list of the fields")
+        here = self.columns_of(len(row))
+        if len(here) != len(row):
+            raise ModelError(f"a row has {len(row)} fields, the model's columns are {len(here)}")
+        return row if here is self.fields else [row[here.index(c)] if c in here else None for c in self.fields]
+
+    def rows(self, rows):
+        """`row` of each row of a list."""
+        if isinstance(rows, (dict, str, bytes)) or hasattr(rows, "to_dict"):
+            hint = 'df.to_dict("records")' if hasattr(rows, "to_dict") else "[row]"
+            raise ModelError(f"the rows are a {type(rows).__name__}: give a list of rows, {hint}")
+        return [self.row(row) for row in rows]
+
     def field(self, row, c):
         """The field of a column in a row: a dict by name, or a list in the order of the columns."""
         try:
@@ -352,7 +395,7 @@ class Encoding:
 
     def row_features(self, row):
         """The model's input for one row, as a list."""
-        x = [0.0] * self.features
+        x, row = [0.0] * self.features, self.row(row)
         for c in self.inputs:
             cell = self.cell(row, c)
             if isinstance(c, NumberColumn) or c.how["encode"] == "id":
@@ -363,6 +406,7 @@ class Encoding:
 
     def row_keys(self, row):
         """{name of a key column: [(key, weight), ..]}"""
+        row = self.row(row)
         return {name: self.cell(row, c) for name, c in self.keys.items()}
 
 
@@ -791,21 +835,13 @@ class Model:
             if times > 1:
                 raise ModelError(f'{path}: its header names "{c.name}" twice')
 
-    def _columns_of(self, fields):
-        """The names of the columns of a file with so many fields: the label can be absent, or the label and the weight."""
-        for absent in (), ("label",), ("label", "weight"):
-            here = [c.name for c in self.encoding.fields if c.kind not in absent]
-            if len(here) == fields:
-                return here
-        return [c.name for c in self.encoding.fields]
-
     def _read_csv(self, path):
         header, names, here = self.data["header"], [c.name for c in self.encoding.fields], None
         used = {c.name for c in self.encoding.fields if c.kind != "ignore"}
         text = CsvText(self.data)
         for line, fields, wrong in text.records(path):
             if here is None:  # the first line decides, also if it is skipped: a file has labels in all rows, or in none
-                here = fields if header == "names" else self._columns_of(len(fields))
+                here = fields if header == "names" else [c.name for c in self.encoding.columns_of(len(fields))]
                 if header == "names":
                     if not all(text.is_quoted_between_blanks(fields[i]) for i in wrong):  # such a name has its quotes
                         raise ModelError(f"{path}:{line}: text follows the quotes of a name in its header")
@@ -857,10 +893,13 @@ class Model:
         if self.encoding is None:
             x = np.asarray(rows, np.float32).reshape(len(rows), *self.spec["input"])
             return x * (np.float32(1) / np.float32(self.spec["divisor"])), {}
-        rows = list(rows)
+        rows = self.encoding.rows(rows)
         x = np.zeros((len(rows), self.encoding.features), np.float32)
         for c in self.encoding.inputs:
             cells = np.array([self.encoding.cell(row, c) for row in rows], np.float64)
+            if isinstance(c, CategoryColumn) and len(rows) >= WARNED_ROWS and not cells.any():
+                warnings.warn(f'column "{c.name}": none of {len(rows)} rows has a word of its vocabulary, such as '
+                              f'"{next(iter(c.number))}"', stacklevel=3)
             if isinstance(c, NumberColumn) or c.how["encode"] == "id":
                 x[:, c.feature] = cells
             else:
@@ -896,7 +935,7 @@ class Model:
 
     def predict(self, rows, batch=256):
         """`score` of raw rows, a batch at a time."""
-        rows, out = rows if self.encoding is None else list(rows), []
+        rows, out = rows if self.encoding is None else self.encoding.rows(rows), []
         for i in range(0, len(rows), batch):
             out.append(self.score(*self.encode(rows[i:i + batch])))
         return np.concatenate(out) if out else np.zeros((0, self.layers[-1]["shape"][0]), np.float32)

@@ -2,6 +2,7 @@
 """python/gradwire_model.py: keys, features and first values by the standard library alone, and with numpy the scores of a
 trained model."""
 import base64
+import collections
 import decimal
 import gzip
 import hashlib
@@ -217,6 +218,48 @@ class EncodingTest(unittest.TestCase):
                 keys(field)
 
 
+class RowsTest(unittest.TestCase):
+    """What is no row, or no field, and was scored as if it were one."""
+    WORD = {"name": "b", "kind": "category", "feature": 1, "width": 2, "category": {"encode": "one_hot", "words": ["1", "2"]}}
+    LABEL = {"name": "y", "kind": "label"}
+
+    def setUp(self):
+        self.first, self.last = (columns(*of, missing=["?"], features=3)
+                                 for of in ((self.LABEL, number("a", 0), self.WORD), (number("a", 0), self.WORD, self.LABEL)))
+
+    def test_a_row_is_a_dict_or_a_list_of_all_fields_with_or_without_the_label(self):
+        row = collections.namedtuple("row", "Index a b")(0, 5, "2")  # as DataFrame.itertuples makes it
+        for given in ({"a": 5, "b": "2"}, row, [5, "2"]):
+            self.assertEqual(self.first.row_features(given), [5, 0, 1])
+            self.assertEqual(self.last.row_features(given), [5, 0, 1])
+        self.assertEqual(self.first.row_features(["0", 5, "2"]), self.last.row_features([5, "2", "0"]))
+        for wrong, why in (([5], "a row has 1 fields, the model's columns are 3"), ([5, "2", "0", "junk"], "has 4 fields"),
+                           ("52", "a row is a str"), (b"52", "a row is a bytes"), (5, "a row is a int")):
+            with self.assertRaisesRegex(reader.ModelError, why):
+                self.first.row_features(wrong)
+
+    def test_rows_are_a_list(self):
+        frame = type("DataFrame", (), {"to_dict": None, "__iter__": lambda self: iter("ab")})()
+        for wrong, why in (({"a": 5, "b": "2"}, "the rows are a dict: give a list of rows, \\[row\\]"), ("5,2", "the rows are a str"),
+                           (frame, 'the rows are a DataFrame: give a list of rows, df.to_dict\\("records"\\)'),
+                           (["5,2", "6,1"], "a row is a str \\('5,2'\\)")):
+            with self.assertRaisesRegex(reader.ModelError, why):
+                self.first.rows(wrong)
+
+    def test_a_whole_float_is_no_word(self):
+        key = {"hash": True, "space": "k", "buckets": None, "missing": "none"}
+        several = {**key, "separator": "|", "max_values": 3}
+        for spec in (self.WORD, {"name": "b", "kind": "key", "key": key}, {"name": "b", "kind": "keys", "key": several}):
+            encode = reader.column(spec, ["?"]).encode
+            with self.assertRaisesRegex(reader.ModelError, 'column "b": "1.0" is a float, and .*: give "1", the text of the file'):
+                encode(1.0)
+            self.assertEqual(encode(1), encode("1"))
+            encode(1.5), encode("1.0"), encode(float("nan"))
+            for field in ([1], ("1", "2"), {"1"}):
+                with self.assertRaisesRegex(reader.ModelError, "give a text, a number, or None"):
+                    encode(field)
+
+
 class LayersTest(unittest.TestCase):
     def test_each_layer_and_activation_of_a_job_is_known(self):
         header = (ROOT / "job/layer.h").read_text()
@@ -286,6 +329,8 @@ class ScoreTest(TrainCase):
             self.assertAlmostEqual(float(ours), float(theirs), delta=1e-5)
         without = [{name: field for name, field in row.items() if name != "label"} for row in rows]
         self.assertTrue((model.predict(without) == scores).all())
+        with self.assertWarnsRegex(UserWarning, 'none of 20 rows has a word of its vocabulary, such as "'):
+            model.predict([{**rows[0], "word": "Red"}] * 20)
         self.assertEqual(model.manifest["digest"], self.summary()["digest"])
         best = reader.load(self.out / "best")  # encoding.json is in model/
         self.assertEqual(best.predict(rows).shape, (4, 1))

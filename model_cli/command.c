@@ -122,20 +122,20 @@ static bool is_of_model(const struct stat *out, const char *dir)
            (is_cut(dir) && is_any_of(out, dir));
 }
 
-static enum err check_data(const struct stat *out, const char *data, const char *path,
-                           struct errmsg *e)
+/* is: what a file of `data` is. */
+static enum err check_data(const struct stat *out, const char *data, const char *is,
+                           const char *path, struct errmsg *e)
 {
     struct paths paths = {0};
     struct errmsg unread; /* the reader says it */
     enum err err = ERR_OK;
-    if (paths_expand(&paths, data, &unread))
+    if (!data || paths_expand(&paths, data, &unread))
         return ERR_OK;
     for (size_t i = 0; i < paths.count && !err; i++) {
         char file[PATHS_FILE_MAX];
         (void)paths_member(paths.path[i], file, sizeof file);
         if (strcmp(file, PATHS_STDIN) != 0 && is_same_file(out, file))
-            err = err_set(e, ERR_INPUT,
-                          "%s: the rows are read from this file; give --output another name", path);
+            err = err_set(e, ERR_INPUT, "%s: %s; give --output another name", path, is);
     }
     paths_close(&paths);
     return err;
@@ -145,12 +145,19 @@ enum err command_check_output(const struct job *job, const char *dir, const char
                               struct errmsg *e)
 {
     struct stat out;
+    const char *const *words = flags_list(FLAGS_WORDS, NULL);
+    enum err err = ERR_OK;
     if (!path || stat(path, &out) != 0 || !S_ISREG(out.st_mode))
         return ERR_OK;
     if (is_of_model(&out, dir))
         return err_set(e, ERR_INPUT, "%s: it is a file of the model; give --output another name",
                        path);
-    return job && job->data.eval ? check_data(&out, job->data.eval, path, e) : ERR_OK;
+    for (size_t i = 1; words[i] && !err; i++)
+        err = check_data(&out, words[i], "the rows are read from this file", path, e);
+    if (!err)
+        err = check_data(&out, job->data.train, "it is a file of the job's data.train", path, e);
+    return err ? err
+               : check_data(&out, job->data.eval, "it is a file of the job's data.eval", path, e);
 }
 
 enum err command_flush(struct errmsg *e)

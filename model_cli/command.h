@@ -30,9 +30,9 @@ uint32_t command_threads(void);
  * kind; without DATA: the job has no data.eval; ERR_NOMEM. */
 enum err command_name_data(struct job *job, struct errmsg *e) MUST_CHECK;
 
-/* `path`, the file that the command writes, is none of those that it reads: of job->data.eval, stdin aside, or of the model in
- * the directory `dir`. job: after command_name_data; NULL: the command reads no rows. A file of the data that does not exist is no error here: reading it is.
- * Errors: ERR_INPUT: it is one. */
+/* `path`, the file that the command writes, is none of the command's DATA (stdin aside), of the job's data.train and data.eval, or
+ * of the model in the directory `dir`. job: before command_name_data. A file of the data that does not exist is no error here:
+ * reading it is. Errors: ERR_INPUT: it is one. */
 enum err command_check_output(const struct job *job, const char *dir, const char *path,
                               struct errmsg *e) MUST_CHECK;
 

@@ -411,9 +411,9 @@ static enum err make_worker(const struct encode *x, struct worker *w, struct err
 static enum err prepare(struct encode *x, const char *path, struct errmsg *e)
 {
     struct folder *f = &x->model.folder;
-    enum err err = command_name_data(&f->job, e);
+    enum err err = command_check_output(&f->job, x->model.path, path, e);
     if (!err)
-        err = command_check_output(&f->job, x->model.path, path, e);
+        err = command_name_data(&f->job, e);
     if (!err)
         err = trained_open_tables(&x->model, e);
     if (!err)

@@ -246,7 +246,7 @@ static enum err choose_path(struct exporter *x, const char *dir, struct errmsg *
     bool is_file = x->format == EXPORT_ONNX || x->format == EXPORT_KERAS;
     enum err err = is_file ? output_check(x->path, e) : ERR_OK;
     if (!err)
-        err = command_check_output(NULL, x->folder.path, x->path, e);
+        err = command_check_output(&x->folder.job, x->folder.path, x->path, e);
     return err ? err : export_make_folder(x->path, e);
 }
 

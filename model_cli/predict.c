@@ -315,9 +315,9 @@ static enum err prepare(struct predict *p, struct errmsg *e)
 {
     struct folder *f = &p->model.folder;
     int64_t top = flags_number("top");
-    enum err err = command_name_data(&f->job, e);
+    enum err err = command_check_output(&f->job, p->model.path, flags_given("output"), e);
     if (!err)
-        err = command_check_output(&f->job, p->model.path, flags_given("output"), e);
+        err = command_name_data(&f->job, e);
     if (!err)
         err = keep_columns(p, e);
     if (!err)

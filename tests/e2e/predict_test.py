@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import math
+import os
 import pathlib
 import shutil
 import struct
@@ -368,7 +369,7 @@ optimizer: sgd
         rows = (self.tmp / "eval.csv").read_text()
         (self.tmp / "link.csv").symlink_to("eval.csv")
         shutil.copy(self.tmp / "eval.csv", self.tmp / "in.npz")
-        for words in (["predict", self.out, "--output=eval.csv"], ["predict", self.out, "e*.csv", "--output=link.csv"],
+        for words in (["predict", self.out, "eval.csv", "--output=eval.csv"], ["predict", self.out, "e*.csv", "--output=link.csv"],
                       ["encode", self.out, "in.npz", "--output=in.npz"]):
             error = self.said(*words, code=2)[1]
             self.assertEqual(error, f"gradwire: {words[-1][9:]}: the rows are read from this file; give --output another name\n")
@@ -380,6 +381,16 @@ optimizer: sgd
             self.assertEqual(self.said("predict", model, "eval.csv", f"--output={path}", code=2)[1],
                              f"gradwire: {path}: it is a file of the model; give --output another name\n")
             self.assertEqual(path.read_bytes(), before)
+        train = (self.tmp / "train.csv").read_text()
+        (self.tmp / "new.csv").write_text(csv_rows(20, 4))
+        os.link(self.tmp / "train.csv", self.tmp / "hard.onnx")
+        for words, path, key in ((["predict", self.out], "eval.csv", "eval"), (["predict", self.out, "new.csv"], "link.csv", "eval"),
+                                 (["predict", self.out, "new.csv"], "train.csv", "train"),
+                                 (["export", self.out, "--format=onnx"], "hard.onnx", "train")):
+            self.assertEqual(self.said(*words, f"--output={path}", code=2)[1],
+                             f"gradwire: {path}: it is a file of the job's data.{key}; give --output another name\n")
+        self.assertEqual((self.tmp / "train.csv").read_text(), train)
+        self.assertEqual((self.tmp / "eval.csv").read_text(), rows)
         self.assertIn("--output=-: without --output", self.predict(self.out, "--output=-", code=2))
         self.assertFalse((self.tmp / "-").exists())
 

@@ -794,6 +794,10 @@ static void a_header_that_comes_again_is_named(void **state)
         (void)snprintf(data, sizeof data, "%s, header: %s", NUMBER_LABEL, headers[i]);
         refuses(data, "a,y\n1,1\na,y\n", ":3: column \"a\": \"a\" is not a number" AGAIN_HINT);
     }
+    setup(&f, "header: skip, columns: [category: w, label: {name: y, classes: [a, y]}]", NULL, 0);
+    warns(&f, "w,y,z\nb,a\nw,y\n", "nothing"); /* a header of other columns than the rows */
+    warns(&f, "w\nb,a\nw,y\nw,y\n", "nothing");
+    teardown(&f);
     setup(&f, WORD_LABEL ", header: skip, bad_rows: skip", NULL, 0);
     warns(&f, "w,y\na,1\nw,y\n", "1 bad rows of 2 are left out; the first: ");
     teardown(&f);

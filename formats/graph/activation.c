@@ -19,7 +19,8 @@ static uint32_t two_sides(struct build *b, uint32_t x, float alpha, bool elu)
     uint32_t below = build_binary(b, GRAPH_MINIMUM, x, build_f32(b, 0));
     if (elu)
         below = build_unary(b, GRAPH_ELU, below);
-    return build_binary(b, GRAPH_ADD, build_unary(b, GRAPH_RELU, x), scaled(b, below, alpha));
+    below = scaled(b, below, alpha);
+    return build_binary(b, GRAPH_ADD, build_unary(b, GRAPH_RELU, x), below);
 }
 
 /* x (1 + erf(x / sqrt(2))) / 2 */
@@ -36,7 +37,8 @@ static uint32_t gelu_tanh(struct build *b, uint32_t x)
     uint32_t square = build_binary(b, GRAPH_MUL, x, x);
     uint32_t cube = scaled(b, build_binary(b, GRAPH_MUL, square, x), 0.044715f);
     uint32_t inner = scaled(b, build_binary(b, GRAPH_ADD, x, cube), 0.79788456080286535588f);
-    uint32_t share = build_binary(b, GRAPH_ADD, build_unary(b, GRAPH_TANH, inner), build_f32(b, 1));
+    uint32_t one = build_f32(b, 1);
+    uint32_t share = build_binary(b, GRAPH_ADD, build_unary(b, GRAPH_TANH, inner), one);
     return build_binary(b, GRAPH_MUL, scaled(b, x, 0.5f), share);
 }
 

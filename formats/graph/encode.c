@@ -46,12 +46,14 @@ static uint32_t at_least(struct build *b, uint32_t x, double low)
 /* x: f64 */
 static uint32_t scaled(struct build *b, const struct schema_input *in, uint32_t x)
 {
-    if (in->scale == SCALE_LOG1P)
-        return build_unary(b, GRAPH_LOG,
-                           build_binary(b, GRAPH_ADD, at_least(b, x, 0), build_f64(b, 1)));
-    if (in->scale == SCALE_LOG2)
-        return build_binary(b, GRAPH_DIV, build_unary(b, GRAPH_LOG, at_least(b, x, 1)),
-                            build_f64(b, M_LN2));
+    if (in->scale == SCALE_LOG1P) {
+        uint32_t one = build_f64(b, 1);
+        return build_unary(b, GRAPH_LOG, build_binary(b, GRAPH_ADD, at_least(b, x, 0), one));
+    }
+    if (in->scale == SCALE_LOG2) {
+        uint32_t ln2 = build_f64(b, M_LN2);
+        return build_binary(b, GRAPH_DIV, build_unary(b, GRAPH_LOG, at_least(b, x, 1)), ln2);
+    }
     if (in->shift != 0)
         x = build_binary(b, GRAPH_SUB, x, build_f64(b, in->shift));
     return in->divisor == 1 ? x : build_binary(b, GRAPH_DIV, x, build_f64(b, in->divisor));
@@ -61,8 +63,10 @@ static uint32_t scaled(struct build *b, const struct schema_input *in, uint32_t 
 static uint32_t number(struct build *b, const struct schema_input *in, uint32_t raw)
 {
     uint32_t x = build_cast(b, GRAPH_F64, raw);
-    if (in->missing != MISSING_REFUSE)
-        x = build_select(b, build_unary(b, GRAPH_IS_NAN, raw), build_f64(b, in->fill), x);
+    if (in->missing != MISSING_REFUSE) {
+        uint32_t fill = build_f64(b, in->fill);
+        x = build_select(b, build_unary(b, GRAPH_IS_NAN, raw), fill, x);
+    }
     return build_widen(b, build_cast(b, GRAPH_F32, scaled(b, in, x)));
 }
 
@@ -103,8 +107,8 @@ static uint32_t borders(struct build *b, const struct buckets *of, enum graph_ty
  * bits, which decide next to a border. */
 static uint32_t by_borders(struct build *b, const struct buckets *of, uint32_t x)
 {
-    uint32_t reached = build_binary(b, GRAPH_GREATER_OR_EQUAL, build_widen(b, x),
-                                    borders(b, of, build_look(b, x).type));
+    uint32_t border = borders(b, of, build_look(b, x).type);
+    uint32_t reached = build_binary(b, GRAPH_GREATER_OR_EQUAL, build_widen(b, x), border);
     return build_reduce(b, GRAPH_REDUCE_SUM, build_cast(b, GRAPH_I64, reached), 1, 2, false);
 }
 
@@ -189,8 +193,9 @@ static struct words words_of(struct build *b, const struct vocabulary *v, const 
 static uint32_t word(struct build *b, const struct schema_input *in, uint32_t raw)
 {
     struct words w = words_of(b, &in->words, b->folder->job.data.csv.missing);
-    return build_find(b, GRAPH_FIND_WORD, raw, build_constant(b, GRAPH_TEXT, 1, &w.count, w.word),
-                      build_constant(b, GRAPH_I64, 1, &w.count, w.number));
+    uint32_t number = build_constant(b, GRAPH_I64, 1, &w.count, w.number);
+    uint32_t text = build_constant(b, GRAPH_TEXT, 1, &w.count, w.word);
+    return build_find(b, GRAPH_FIND_WORD, raw, text, number);
 }
 
 /* ---- features ---- */

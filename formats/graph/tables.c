@@ -53,7 +53,8 @@ static uint32_t uniform(struct build *b, const struct row_table_spec *t, uint32_
 {
     uint64_t stream = rng_u64(b->folder->job.training.seed, RNG_ROW);
     uint64_t base = rng_u64(stream, rng_name(t->name)) + GAMMA;
-    uint32_t steps = build_binary(b, GRAPH_MUL, mix(b, keys), integer(b, GAMMA));
+    uint32_t gamma = integer(b, GAMMA);
+    uint32_t steps = build_binary(b, GRAPH_MUL, mix(b, keys), gamma);
     uint32_t key = mix(b, build_binary(b, GRAPH_ADD, steps, integer(b, base)));
     uint32_t u = units(b, key, t->dim);
     uint32_t twice = build_binary(b, GRAPH_MUL, u, build_f32(b, 2));
@@ -170,7 +171,8 @@ static uint32_t rows(struct build *b, const struct row_table_spec *t, const stru
     uint32_t index = index_of(b, f, column, keys), zero = build_i64(b, 0);
     uint32_t found = build_binary(b, GRAPH_GREATER_OR_EQUAL, index, zero);
     uint32_t there = build_gather(b, f->row, build_binary(b, GRAPH_MAXIMUM, index, zero));
-    return build_select(b, build_widen(b, found), there, absent(b, t, keys));
+    uint32_t other = absent(b, t, keys);
+    return build_select(b, build_widen(b, found), there, other);
 }
 
 /* ---- bags ---- */

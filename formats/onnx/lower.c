@@ -225,8 +225,9 @@ static const char *cast(const struct lowering *l, const char *of, const char *na
 /* Only integers without a sign can be shifted. */
 static void lower_shift(const struct lowering *l, const char *op)
 {
-    const char *input[] = {cast(l, from(l, 0, ONNX_LAST), part(l, "bits"), ONNX__DATA_TYPE__UINT64),
-                           cast(l, from(l, 1, ONNX_LAST), part(l, "by"), ONNX__DATA_TYPE__UINT64)};
+    const char *input[2];
+    input[0] = cast(l, from(l, 0, ONNX_LAST), part(l, "bits"), ONNX__DATA_TYPE__UINT64);
+    input[1] = cast(l, from(l, 1, ONNX_LAST), part(l, "by"), ONNX__DATA_TYPE__UINT64);
     const char *shifted = part(l, "shifted");
     onnx_attribute_text(l->o, onnx_node(l->o, op, input, 2, shifted), "direction", "RIGHT");
     (void)cast(l, shifted, to(l, ONNX_LAST), ONNX__DATA_TYPE__INT64);

@@ -221,9 +221,9 @@ static const char *bitcast(struct lowering *l, const char *name, const char *inp
 /* TensorFlow shifts int64 with its sign. */
 static void lower_shift(struct lowering *l, const char *op)
 {
-    const char *input[] = {
-        bitcast(l, part(l, "bits"), from(l, 0), TENSORFLOW__DATA_TYPE__DT_UINT64),
-        bitcast(l, part(l, "by"), from(l, 1), TENSORFLOW__DATA_TYPE__DT_UINT64)};
+    const char *input[2];
+    input[0] = bitcast(l, part(l, "bits"), from(l, 0), TENSORFLOW__DATA_TYPE__DT_UINT64);
+    input[1] = bitcast(l, part(l, "by"), from(l, 1), TENSORFLOW__DATA_TYPE__DT_UINT64);
     const char *shifted = part(l, "shifted");
     Tensorflow__Node *node = nodes_add(l->nodes, op, shifted, input, 2);
     nodes_attr_type(l->nodes, node, "T", TENSORFLOW__DATA_TYPE__DT_UINT64);

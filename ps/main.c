@@ -88,13 +88,8 @@ static enum err check_descriptors(const struct process *p, struct errmsg *e)
 static enum err begin(struct process *p, struct errmsg *e)
 {
     const struct cluster *cluster = &p->cluster;
-    enum err err = token_load(p->flags.token_fd, p->flags.token_file, e);
-    if (!err) {
-        token_warn_readable(p->flags.token_file);
-        err = tls_load(&p->flags.tls, e);
-    }
-    if (!err)
-        err = auth_check(p->flags.auth, e);
+    const struct flags *f = &p->flags;
+    enum err err = auth_load(f->auth, f->token_fd, f->token_file, &f->tls, e);
     if (!err)
         err = cluster_init(&p->cluster, &p->flags.cluster, getenv("TF_CONFIG"), e);
     if (err)

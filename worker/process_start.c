@@ -45,13 +45,8 @@ static enum err who_am_i(struct process *p, struct errmsg *e)
 
 enum err process_begin(struct process *p, struct errmsg *e)
 {
-    enum err err = token_load(p->flags.token_fd, p->flags.token_file, e);
-    if (!err) {
-        token_warn_readable(p->flags.token_file);
-        err = tls_load(&p->flags.tls, e);
-    }
-    if (!err)
-        err = auth_check(p->flags.auth, e);
+    const struct flags *f = &p->flags;
+    enum err err = auth_load(f->auth, f->token_fd, f->token_file, &f->tls, e);
     if (!err)
         err = who_am_i(p, e);
     if (!err && p->flags.waits && !process_may_rest(p))

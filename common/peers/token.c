@@ -140,12 +140,24 @@ enum err token_load(int fd, const char *file, struct errmsg *e)
     return err;
 }
 
-void token_warn_readable(const char *file)
+/* A launcher only checks its token: the processes that it starts warn. */
+static void warn_readable(const char *file)
 {
     if (own.bytes > 0 && own.mode & (S_IROTH | S_IWOTH))
         log_warn("--token_file=%.250s: every user of this host can %s the token; set its mode to "
                  "0600 or 0440",
                  file, own.mode & S_IWOTH ? "change" : "read");
+}
+
+enum err auth_load(const char *flag, int token_fd, const char *token_file,
+                   const struct tls_files *tls, struct errmsg *e)
+{
+    enum err err = token_load(token_fd, token_file, e);
+    if (err)
+        return err;
+    warn_readable(token_file);
+    err = tls_load(tls, e);
+    return err ? err : auth_check(flag, e);
 }
 
 static bool random_bytes(uint8_t *out, size_t bytes)

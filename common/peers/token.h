@@ -12,6 +12,8 @@
 
 #include "common/base/err.h"
 
+struct tls_files;
+
 /* Authentication: whether a process that connects to us must prove that it belongs to the job, and if not, on which
  * addresses we can listen.
  * - --auth=auto (the default): a proof is required if this process has a token or certificates. Without them it can
@@ -22,6 +24,11 @@
 
 /* An environment variable: this process runs in a pod, and TF_CONFIG or the hosts form has assigned its role. */
 #define AUTH_POD "GRADWIRE_POD"
+
+/* Loads the secrets of a process that uses them, and checks the flag --auth against them. It warns if every user of this host
+ * can read or change the token's file. Errors: as token_load, tls_load and auth_check. Thread: start-up's; blocks. */
+enum err auth_load(const char *flag, int token_fd, const char *token_file,
+                   const struct tls_files *tls, struct errmsg *e) MUST_CHECK;
 
 /* Checks the flag against the secrets that this process has. Errors: ERR_INPUT required without any, none with
  * some, or an unknown word. Thread: start-up's, after token_load and tls_load. */
@@ -48,9 +55,6 @@ enum {
  * the end is ignored. With neither, this process has no token. Errors: ERR_INPUT both are given, or the token is
  * too short, too long or unreadable. Thread: start-up's; blocks. */
 enum err token_load(int fd, const char *file, struct errmsg *e) MUST_CHECK;
-/* Logs a warning if every user of this host can read or change the file that was loaded. For a process that uses the token: a
- * launcher only checks it, and the processes that it starts will warn. */
-void token_warn_readable(const char *file);
 void token_forget(void);
 bool token_held(void);
 

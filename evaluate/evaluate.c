@@ -221,7 +221,7 @@ struct evaluator {
     atomic_bool stopped;
     struct sums *sums;                      /* one for each block */
     struct ranking *ranking[JOB_HEADS_MAX]; /* NULL: no metric of the head needs METRIC_SCORES */
-    bool said_undefined;
+    bool said_undefined[METRICS_MAX];
     atomic_bool failed; /* the setter also sets err and e */
     enum err err;
     struct errmsg e;
@@ -378,12 +378,18 @@ static void add_scored(void *ctx, const struct scored *row)
 static void say_undefined(struct evaluator *v, const struct sums *sums, uint32_t i, double value)
 {
     const struct job_metric *metric = &v->job->model.metric[i];
-    const char *why = metric_type_of(metric->kind)->undefined;
-    if (!why || !isnan(value) || !isfinite(sums->loss) || sums->examples == 0 || v->said_undefined)
+    const char *why = metric_type_of(metric->kind)->undefined, *of = "";
+    if (job_has_weights(v->job)) {
+        bool weighs = metric_examples(v->job, metric->head, sums->metric, sums->examples) > 0;
+        why = weighs ? why : "have weight 0";
+        of = weighs ? " with a weight above 0" : "";
+    }
+    if (!why || !isnan(value) || !isfinite(sums->loss) || sums->examples == 0 ||
+        v->said_undefined[i])
         return;
     log_warn("eval: %s is not defined, and shown as \"-\": all rows of data.eval%s %s",
-             metric->name, job_has_weights(v->job) ? " with a weight above 0" : "", why);
-    v->said_undefined = true;
+             metric->name, of, why);
+    v->said_undefined[i] = true;
 }
 
 /* Compute the job's metrics from the sums over all rows, and from the rows in order. */

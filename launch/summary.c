@@ -149,7 +149,8 @@ static void summary_print_head(FILE *out, const json_t *s)
         (void)fprintf(out, "  %s%s\n", asked ? "" : "error: ", PRINTABLE(error));
 }
 
-/* Print the numbers under `key` in one line, "  eval: loss 0.0712, accuracy 0.9789"; prints nothing if there are none. */
+/* Print the numbers under `key` in one line, "  eval: loss 0.0712, accuracy 0.9789, auc -"; prints nothing if there are none.
+ * Training does not compute some metrics, so `train` leaves out those without a number. */
 static void summary_print_numbers(FILE *out, const json_t *s, const char *key, const char *title,
                                   double unit, int digits, const char *unit_name)
 {
@@ -158,6 +159,8 @@ static void summary_print_numbers(FILE *out, const json_t *s, const char *key, c
     bool any = false;
     json_object_foreach(numbers, name, value)
     {
+        if (any && !json_is_number(value) && strcmp(key, "eval") == 0)
+            (void)fprintf(out, ", %s -", PRINTABLE(name));
         if (!json_is_number(value))
             continue;
         if (!any)

@@ -53,12 +53,15 @@ uint32_t metric_sums(const struct job *job)
     return count_sum(job, job->model.heads);
 }
 
+double metric_examples(const struct job *job, uint32_t head, const double *sum, double examples)
+{
+    return is_counted(job, head) ? sum[count_sum(job, head)] : examples;
+}
+
 double metric_value(const struct job *job, uint32_t i, const double *sum, double examples)
 {
     const struct metric_type *type = metric_type_of(job->model.metric[i].kind);
-    uint32_t head = job->model.metric[i].head;
-    if (is_counted(job, head))
-        examples = sum[count_sum(job, head)];
+    examples = metric_examples(job, job->model.metric[i].head, sum, examples);
     if (type->needs != METRIC_SUMS || examples <= 0)
         return NAN;
     if (!type->value)

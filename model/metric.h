@@ -62,6 +62,9 @@ uint32_t metric_scores(struct model_run *r, uint32_t head, uint32_t label, const
  * or can lack them. */
 uint32_t metric_sums(const struct job *job);
 
+/* The number that means of the head's metrics are divided by: the sum of its labels' weights if the job has such a sum. */
+double metric_examples(const struct job *job, uint32_t head, const double *sum, double examples);
+
 /* Metric i of the job from these sums; 0 if Keras divides by nothing. NAN: it is not of sums; means over no examples,
  * or over none with a weight; normalized_entropy of one class; calibration without a positive label. */
 double metric_value(const struct job *job, uint32_t i, const double *sum, double examples);

@@ -112,6 +112,8 @@ static void print_text(const struct evaluate *v)
     for (uint32_t i = 1; i < r.n; i++)
         if (isfinite(r.of[i].value))
             printf(", %s %.4f", r.of[i].name, r.of[i].value);
+        else if (isfinite(r.of[0].value)) /* undefined, as the evaluator said */
+            printf(", %s -", r.of[i].name);
     printf("\n  %" PRIu64 " rows, %.0f rows/s\n", v->data.rows - v->data.bad_rows,
            (double)v->data.rows / v->seconds);
     if (v->data.bad_rows)

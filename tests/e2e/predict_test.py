@@ -310,6 +310,27 @@ optimizer: sgd
         (self.tmp / "huge.csv").write_text("3e38,1\n1,1\n")  # infinity - infinity
         self.assertIn("eval: loss nan\n", self.said("evaluate", "side", "huge.csv")[0])
 
+    def test_a_metric_that_is_not_defined_is_shown_as_the_warning_says(self):
+        for name, weight, why in (("one", 1, "with a weight above 0 have one class"), ("none", 0, "have weight 0")):
+            (self.tmp / f"{name}.csv").write_text(f"x,y,w\n0.5,1,{weight}\n-0.5,1,{weight}\n" + f"0.1,1,{weight}\n" * 8)
+            out = self.tmp / name
+            self.trained(f"""
+name: {name}
+data: {{format: csv, train: {name}.csv, eval: {name}.csv, header: names, columns: [number: x, label: y, weight: w]}}
+model: {{input: {{shape: auto}}, layers: [dense: {{units: 1, activation: sigmoid}}], loss: binary_crossentropy,
+        metrics: [accuracy, auc, normalized_entropy]}}
+training: {{batch_size: 5, epochs: 1}}
+optimizer: sgd
+""", out=out)
+            said, warned = self.said("evaluate", out)
+            shown = [line for line in (said + (self.tmp / f"{name}.stdout").read_text()).splitlines() if line.startswith("  eval: ")]
+            self.assertEqual(len(shown), 2, said)
+            for metric in ("accuracy", "auc", "normalized_entropy"):
+                undefined = name == "none" or metric != "accuracy"
+                self.assertEqual(f'{metric} is not defined, and shown as "-": all rows of data.eval {why}' in warned, undefined, warned)
+                for line in shown:
+                    self.assertEqual(f", {metric} -" in line, undefined, line)
+
     def test_messages_name_the_files_of_the_command_line_and_not_the_key(self):
         self.trained(CSV)
         stop = "--set=data.bad_rows=stop"

@@ -258,10 +258,8 @@ static inline size_t op_out_elems(const struct op *op)
 }
 
 uint32_t shape_elems(const struct shape *s);
-/* "(28, 28)" */
-void shape_text(const struct shape *s, char *out, size_t bytes);
 
-/* ---- building ---- */
+/* ---- building: ops.c; lookup_op_index: model.c ---- */
 
 /* True if it has parameters, and training does not change them. */
 static inline bool op_is_frozen(const struct op *op)

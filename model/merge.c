@@ -1,9 +1,20 @@
 /* Layers with several inputs: keras.layers.Add, and keras.layers.Concatenate over the last axis. */
 #include "model/layers.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/math/kernels.h"
+
+/* "(28, 28)" */
+static void shape_text(const struct shape *s, char *out, size_t bytes)
+{
+    size_t n = (size_t)snprintf(out, bytes, "(");
+    for (uint32_t i = 0; i < s->rank && n < bytes; i++)
+        n += (size_t)snprintf(out + n, bytes - n, "%s%u", i ? ", " : "", s->dim[i]);
+    if (n < bytes)
+        (void)snprintf(out + n, bytes - n, ")");
+}
 
 /* True if equal except for the last `free` axes. */
 static bool merge_fits(const struct shape *a, const struct shape *b, uint32_t free)

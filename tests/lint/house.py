@@ -27,7 +27,7 @@ PRODUCT = ("common", "job", "data", "model", "export", "evaluate", "ps", "worker
            "k8s/entrypoint")
 PROGRAMS = ("ps", "worker", "launch", "model_cli", "k8s/entrypoint")  # neither another nor a library includes one
 FLOORS, MODES, DESIGN = "tests/lint/floors.txt", "tests/lint/modes.txt", "docs/explanation/design.md"
-ONE_DIRECTION = ("data", "data/bytes", "data/core", "data/drawn", "data/meaning", "data/text", "ps/core", "ps/rows",
+ONE_DIRECTION = ("data", "data/bytes", "data/core", "data/drawn", "data/meaning", "data/text", "model", "ps/core", "ps/rows",
                  "worker", "worker/chief", "worker/chief/core", "worker/control", "worker/core", "worker/doctor",
                  "worker/driver", "worker/evaluator", "worker/step", "worker/taught", "worker/tensorboard",
                  "worker/warm_start")  # their files' calls have no circle

@@ -318,11 +318,6 @@ enum err lookup_append(struct model *m, const struct job_layer *l, enum bag_mode
  * gradients by the ops' outputs. The order of the sums is: by table, by example, by lookup. */
 void lookup_backward_rows(const struct model *m, float *const *slot, const struct op_pass *p);
 
-/* select.c: select columns of the model's input, model.selection[i] of the job: m->value and m->shape become theirs.
- * Errors: ERR_INPUT, ERR_NOMEM. */
-enum err select_append(struct model *m, const struct job *job, const struct job_layer *l,
-                       uint32_t i, struct errmsg *e) MUST_CHECK;
-
 /* ---- flow.c: assigns memory to values and gradients, when all ops are appended ---- */
 void flow_plan(struct model *m);
 

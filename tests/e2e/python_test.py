@@ -219,7 +219,7 @@ class EncodingTest(unittest.TestCase):
 
 
 class RowsTest(unittest.TestCase):
-    """What is no row, or no field, and was scored as if it were one."""
+    """Values that are no rows or no fields are refused: they were scored as if they were some."""
     WORD = {"name": "b", "kind": "category", "feature": 1, "width": 2, "category": {"encode": "one_hot", "words": ["1", "2"]}}
     LABEL = {"name": "y", "kind": "label"}
 

@@ -595,7 +595,7 @@ static void see_rows(const struct csv *c, struct work *w)
     const struct table_schema *s = c->table->schema;
     const uint32_t *cells = w->piece.cells;
     w->seen = (struct dataset_seen){.any = false};
-    for (uint32_t i = 0; i < w->piece.rows && !dataset_saw_enough(&w->seen); i++) {
+    for (uint32_t i = 0; i < w->piece.rows; i++) {
         if (batch_bit(w->piece.present, i))
             dataset_see(&w->seen, table_float(cells[s->inputs]),
                         s->weighted ? table_float(cells[s->inputs + 1]) : 1);
@@ -712,7 +712,7 @@ static void say_others(const struct csv *c)
     const struct meaning *m = &c->format.meaning;
     const struct dataset_seen *seen = &c->seen;
     if (c->reading->eval && !m->unlabeled && m->others != VOCABULARY_NONE && seen->any &&
-        !seen->differs && seen->label == (float)m->others && !looked_partly(c))
+        seen->min == seen->max && seen->min == (float)m->others && !looked_partly(c))
         dataset_warn(c->reading,
                      "%s: no label is one of the classes that are listed, so all are \"*\": check "
                      "how they are written",

@@ -69,10 +69,10 @@ static void say_seen(const struct dataset *d, const struct reading *r)
     if (!s->weighs)
         dataset_warn(r, "%s: %s have weight 0, %s", r->key, which,
                      part ? "as if they were not there" : "so there is nothing to count");
-    if (!r->eval && !s->differs && dataset_has_classes(r->job))
+    if (!r->eval && s->min == s->max && dataset_has_classes(r->job))
         dataset_warn(r, "%s: %s have the label %g: from %s alone nothing can be learned", r->key,
-                     which, (double)s->label, part ? "rows of one class" : "one class");
-    else if (!r->eval && !part && !s->zero && has_class_numbers(r->job))
+                     which, (double)s->min, part ? "rows of one class" : "one class");
+    else if (!r->eval && !part && !(s->classes[0] & 1) && has_class_numbers(r->job))
         dataset_warn(r,
                      "%s: no row has the label 0, but class numbers start at 0; if those of the "
                      "file start at 1, %s",
@@ -83,7 +83,7 @@ static void say_seen(const struct dataset *d, const struct reading *r)
 
 static void see_labels(struct dataset *d)
 {
-    for (uint64_t i = 0; i < d->rows && !dataset_saw_enough(&d->seen); i++)
+    for (uint64_t i = 0; i < d->rows; i++)
         dataset_see(&d->seen, dataset_label(d, i), 1);
 }
 
@@ -229,6 +229,7 @@ static enum err look_at(struct dataset_look *out, struct job *job, struct readin
         return err;
     look.rows = d.rows;
     look.rank = d.rank;
+    look.seen = d.seen;
     memcpy(look.shape, d.shape, sizeof look.shape);
     if (!eval)
         dataset_tell(&d, job);

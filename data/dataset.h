@@ -15,13 +15,14 @@
 #include "data/source.h"
 #include "data/table.h"
 
+enum { DATASET_SEEN_CLASSES = 256 };
+
 /* Facts about the good rows of a set. */
 struct dataset_seen {
-    bool any;     /* there is a row */
-    float label;  /* of the first one */
-    bool differs; /* another row has another label */
-    bool weighs;  /* a row has a weight above 0 */
-    bool zero;    /* a row has the label 0 */
+    bool any;                                    /* there is a row */
+    bool weighs;                                 /* a row has a weight above 0 */
+    float min, max;                              /* of the labels */
+    uint64_t classes[DATASET_SEEN_CLASSES / 64]; /* bits: labels from 0 that a row has */
 };
 
 struct dataset {
@@ -111,8 +112,9 @@ struct dataset_look {
     bool estimated;
     bool grows; /* csv: words are learned, so later rows can add features */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* shape of one row, as far as it is known */
-    struct key_growth keys; /* for the training part: the keys that it looks up in tables */
-    struct errmsg warning;  /* csv: the first warning about the data; "": none */
+    struct key_growth keys;   /* for the training part: the keys that it looks up in tables */
+    struct dataset_seen seen; /* csv: of the rows that were read */
+    struct errmsg warning;    /* csv: the first warning about the data; "": none */
 };
 /* Read the beginnings of the files, and check that they have this format and the model's shape and classes. Where keys are
  * counted, more of a csv is read, up to 32 MiB of text in all: blocks spread over its files, unless they are compressed. Of more

@@ -27,13 +27,9 @@ struct reading {
     const struct contents *train; /* eval: the contents of the training part; NULL: not known */
 };
 
-/* Add a row; a label that is NaN is a bad row's. True if more rows add nothing. */
+/* Add a row; a label that is NaN is a bad row's. */
 void dataset_see(struct dataset_seen *s, float label, float weight);
 void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next);
-static inline bool dataset_saw_enough(const struct dataset_seen *s)
-{
-    return s->differs && s->weighs && s->zero;
-}
 
 /* A reader: it is in the file of its format, which has a row in JOB_FORMATS (job/job.h). */
 struct reader_type {

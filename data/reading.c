@@ -66,17 +66,23 @@ void dataset_warn(const struct reading *r, const char *fmt, ...)
 
 void dataset_see(struct dataset_seen *s, float label, float weight)
 {
-    if (!isnan(label))
-        dataset_see_also(s, &(struct dataset_seen){true, label, false, weight > 0, label == 0});
+    if (isnan(label))
+        return;
+    struct dataset_seen row = {true, weight > 0, label, label, {0}};
+    if (label >= 0 && label < DATASET_SEEN_CLASSES && label == floorf(label))
+        row.classes[(uint32_t)label / 64] = UINT64_C(1) << (uint32_t)label % 64;
+    dataset_see_also(s, &row);
 }
 
 void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next)
 {
-    if (!s->any) {
-        *s = *next;
+    if (!s->any || !next->any) {
+        *s = next->any ? *next : *s;
         return;
     }
-    s->differs |= next->differs || (next->any && next->label != s->label);
     s->weighs |= next->weighs;
-    s->zero |= next->zero;
+    s->min = fminf(s->min, next->min);
+    s->max = fmaxf(s->max, next->max);
+    for (size_t i = 0; i < DATASET_SEEN_CLASSES / 64; i++)
+        s->classes[i] |= next->classes[i];
 }

@@ -3,6 +3,7 @@
  * Keras does too if it can see the activation (keras/src/backend/tensorflow/nn.py, _get_logits). */
 #include "model/loss.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -54,6 +55,50 @@ static enum err fuse(struct model *m, struct head *h, bool from_logits, struct e
     if (value_readers(m, last + 1) == 0)
         op_remove(m, last);
     return ERR_OK;
+}
+
+/* The least and the largest output that an activation gives. */
+static void range_of(enum activation a, float *low, float *high)
+{
+    *low = a == ACT_TANH                                            ? -1
+           : a == ACT_SIGMOID || a == ACT_RELU || a == ACT_SOFTPLUS ? 0
+                                                                    : -INFINITY;
+    *high = a == ACT_SIGMOID || a == ACT_TANH ? 1 : INFINITY;
+}
+
+bool model_doubts_labels(const struct model *m, float min, float max, const uint64_t *there,
+                         uint32_t known, struct errmsg *text)
+{
+    const struct head *h = &m->head[0];
+    uint32_t classes = head_classes(h), absent = 0, first = 0;
+    if (m->heads != 1 || h->labels != 1)
+        return false;
+    if (!classes) {
+        enum activation last = last_activation(m, h);
+        float low, high;
+        range_of(last, &low, &high);
+        if (min >= low && max <= high)
+            return false;
+        (void)err_set(text, ERR_INPUT,
+                      "labels are from %g to %g, and the last activation of %s, %s, gives none "
+                      "%s %g: leave it out",
+                      (double)min, (double)max, layer_of(m, h), activation_name(last),
+                      min < low ? "below" : "above", (double)(min < low ? low : high));
+        return true;
+    }
+    if (!there || classes > known || min == max)
+        return false;
+    for (uint32_t c = classes; c-- > 0;) {
+        if (there[c / 64] >> c % 64 & 1)
+            continue;
+        absent++;
+        first = c;
+    }
+    if (absent)
+        (void)err_set(text, ERR_INPUT,
+                      "no row has the class %u, of the classes 0 to %u%s: it cannot be learned",
+                      first, classes - 1, absent > 1 ? ", and others have none" : "");
+    return absent > 0;
 }
 
 static enum err refuse_softmax(const struct model *m, const struct head *h, struct errmsg *e)

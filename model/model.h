@@ -26,7 +26,12 @@ const struct layout *model_layout(const struct model *m);
 uint32_t model_features(const struct model *m); /* inputs of one row; 0: it only looks up keys */
 /* Labels of the first head must be below it; 0: they are values. */
 uint32_t model_classes(const struct model *m);
-uint32_t model_labels(const struct model *m);  /* of one row, of all heads */
+uint32_t model_labels(const struct model *m); /* of one row, of all heads */
+/* Whether the labels of the training rows, from min to max, do not fit a model of one label; *text = why: the last activation
+ * cannot give them, or a class has no row. there: the bits of the classes from 0 to `known` - 1 that rows have; NULL: of no
+ * class can be told that it has none. */
+bool model_doubts_labels(const struct model *m, float min, float max, const uint64_t *there,
+                         uint32_t known, struct errmsg *text);
 uint32_t model_outputs(const struct model *m); /* of one row, of all heads */
 
 /* The kernels that OpenBLAS has chosen for this process, and its version: "Zen (OpenBLAS 0.3.21)". The bits of training depend

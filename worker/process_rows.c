@@ -56,6 +56,15 @@ static bool may_ask(const struct process *p)
            !p->flags.find_learning_rate && job_reads_columns(&p->job) && !taught_given(&p->taught);
 }
 
+static void doubt_labels(const struct process *p)
+{
+    const struct dataset_seen *s = &p->data.seen;
+    struct errmsg why;
+    if (s->any &&
+        model_doubts_labels(p->model, s->min, s->max, s->classes, DATASET_SEEN_CLASSES, &why))
+        log_warn("data.train: %s", why.text);
+}
+
 /* Load the model first, because it determines the allowed labels; or the data first, if they determine the model. */
 static enum err load_model_and_data(struct process *p, struct errmsg *e)
 {
@@ -255,8 +264,10 @@ static void say_tables(const struct job *job, const struct cluster *cluster,
 static enum err load(struct process *p, struct errmsg *e)
 {
     enum err err = load_rows(p, e);
-    if (!err)
+    if (!err) {
         say_job(p);
+        doubt_labels(p);
+    }
     if (!err && p->cluster.is_chief && !p->flags.find_learning_rate)
         say_tables(&p->job, &p->cluster, &p->data, p->flags.progress_fd);
     if (!err)

@@ -116,6 +116,25 @@ class CsvTest(TrainCase):
         self.assertEqual(said.count("data.train: all rows have the label 0: from one class alone nothing can be learned"), 1, said)
         self.assertEqual(said.count("batch_normalization takes its mean and variance from microbatches of 1 row"), 1, said)
 
+    def test_labels_that_the_model_cannot_give_or_classes_without_rows_are_warned_of(self):
+        (self.tmp / "people-2.csv.gz").unlink()
+        (self.tmp / "people-1.csv.gz").write_bytes(gzip.compress(b"age,town,rich\n" + b"1,Rome,-100\n2,Oslo,300\n" * 9))
+        columns = "[number: age, category: town, label: rich]"
+        few = {"training.epochs": 1, "training.batch_size": 6, "training.microbatches": 1, "data.columns": columns, "data.eval": "people-1.csv.gz"}
+        for activation, why in (("sigmoid", "none below 0"), ("relu", "none below 0"), ("tanh", "none below -1"), ("linear", None)):
+            said = self.train("--fresh", keys={**few, "model.loss": "mse", "model.metrics": "[]",
+                                               "model.layers": f"[{{dense: {{units: 1, activation: {activation}}}}}]"}).stderr()
+            self.assertEqual("the last activation" in said, why is not None, said)
+            if why:
+                self.assertIn(f"data.train: labels are from -100 to 300, and the last activation of dense, {activation}, gives {why}: "
+                              "leave it out", said)
+        (self.tmp / "people-1.csv.gz").write_bytes(gzip.compress(b"age,town,rich\n" + b"1,Rome,0\n2,Oslo,2\n" * 9))
+        for units, why in ((3, "no row has the class 1, of the classes 0 to 2: it cannot be learned"),
+                           (5, "no row has the class 1, of the classes 0 to 4, and others have none: it cannot be learned")):
+            said = self.train("--fresh", keys={**few, "model.loss": "sparse_categorical_crossentropy", "model.metrics": "[]",
+                                               "model.layers": f"[{{dense: {{units: {units}, activation: softmax}}}}]"}).stderr()
+            self.assertIn(f"data.train: {why}", said)
+
     def test_other_contents_or_columns_are_not_resumed(self):
         self.train(keys={"training.epochs": 1})
         job = self.train(code=2, keys={"training.epochs": 2, "data.trim": "true"})

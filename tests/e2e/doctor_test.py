@@ -152,6 +152,10 @@ class DoctorTest(TrainCase):
         for path in self.tmp.glob("rows-*.csv"):
             path.write_text("1,2,3,4,1\n" * 40)
         self.says(self.doctor(), "data", "warn", "data.train: all rows have the label 1: from one class alone nothing can be learned")
+        for path in self.tmp.glob("rows-*.csv"):
+            path.write_text("1,2,3,4,1\n4,3,2,1,0\n" * 40)
+        self.says(self.doctor("--set=model.layers=[dense: 3]"), "data", "warn",
+                  "data.train: no row has the class 2, of the classes 0 to 2: it cannot be learned")
         layers = "--set=model.layers=[batch_normalization, dense: 2]"
         self.says(self.doctor(layers, "--set=training.batch_size=2"), "job", "warn",
                   "batch_normalization takes its mean and variance from microbatches of 1 row (training.batch_size 2, microbatches 2)")

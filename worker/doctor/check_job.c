@@ -250,6 +250,16 @@ static void say_categories(const struct check *p, struct finding *f)
     }
 }
 
+static void say_labels(const struct check *p, struct finding *f)
+{
+    const struct dataset_seen *s = &p->train.seen;
+    struct errmsg why;
+    if (p->model && s->any &&
+        model_doubts_labels(p->model, s->min, s->max, p->train.estimated ? NULL : s->classes,
+                            DATASET_SEEN_CLASSES, &why))
+        finding_say(f, VERDICT_WARN, "data.train: %s", why.text);
+}
+
 /* If the data determine the model, the model then determines the allowed labels. */
 static void look_at_train(struct check *p, struct finding *f)
 {
@@ -261,6 +271,7 @@ static void look_at_train(struct check *p, struct finding *f)
         shape_by_data(p, f);
     if (!automatic || !p->model || look(p, f, 0, &p->train))
         say_look(f, "data.train", &p->train);
+    say_labels(p, f);
     say_categories(p, f);
     say_words(p, f);
 }

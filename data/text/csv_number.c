@@ -175,6 +175,8 @@ bool csv_number_wide(const char *text, size_t bytes, double *out)
 bool csv_number_is_large(const char *text, size_t bytes)
 {
     struct decimal d = {0};
+    double wide;
     float v;
-    return !csv_number(text, bytes, &v) && read_text(&d, text, bytes);
+    return !(csv_number(text, bytes, &v) && csv_number_wide(text, bytes, &wide)) &&
+           read_text(&d, text, bytes);
 }

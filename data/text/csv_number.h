@@ -12,7 +12,7 @@ bool csv_number(const char *text, size_t bytes, float *out);
 /* The nearest double, as strtod gives it, of the same texts: also false for a number that is too large for a float. */
 bool csv_number_wide(const char *text, size_t bytes, double *out);
 
-/* Returns whether csv_number has refused a number because it is too large for a float. */
+/* Returns whether csv_number, or csv_number_wide, has refused a number because it is too large for a float. */
 bool csv_number_is_large(const char *text, size_t bytes);
 #define CSV_NUMBER_LARGE "is too large for float32, which ends at 3.4e38"
 

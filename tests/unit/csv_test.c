@@ -2264,6 +2264,10 @@ static void a_weight_that_cannot_be_makes_its_row_bad(void **state)
             "data.missing if it marks a missing value");
     refuses(data, "1,4e38,1\n",
             ":1: column \"y\": the label \"4e38\" is too large for float32, which ends at 3.4e38");
+    /* the nearest float is the largest one, but the nearest double is too large for a float */
+    hints("columns: [number: {name: a, scale: standard}, label: y]", "3.4028235677973366e38,1\n",
+          "\"3.4028235677973366e38\" is too large for float32");
+    hints(NUMBER_LABEL, "1,3.4028235677973366e38\n", "3366e38\" is too large for float32");
 }
 
 static void contents_that_differ_have_another_fingerprint(void **state)

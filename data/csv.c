@@ -906,6 +906,11 @@ static struct learned_divided joined(const struct csv *c, uint32_t threads, uint
         all.gaps += d->gaps;
         all.before += d->before;
         all.after += d->after;
+        all.lists += d->lists;
+        all.divided_lists += d->divided_lists;
+        all.texts += d->texts;
+        all.values += d->values;
+        all.weights += d->weights;
         for (size_t n = 0; n < sizeof all.other / sizeof all.other[0]; n++)
             all.other[n] += d->other[n];
     }
@@ -933,6 +938,25 @@ static void say_blanks(const struct csv *c, const struct table_key *k,
                  before ? " " : "", SHOWN(k->options.separator), after ? " " : "");
 }
 
+/* "[a, b]" has the keys "[a" and " b]", and without weights "a:2" is another key than "a". */
+static void say_decorated(const struct csv *c, const struct table_key *k,
+                          const struct learned_divided *d)
+{
+    enum { NEARLY_ALL = 20 };
+    if (d->lists > 1 && d->divided_lists && d->lists * 2 > d->texts)
+        dataset_warn(
+            c->reading,
+            "%s: column %s: fields are lists in brackets, as [a, b] in Python and JSON, so "
+            "their brackets and quotes are part of the keys; write the values alone, with "
+            "the separator between them",
+            c->reading->key, SHOWN(k->name));
+    if (d->weights > 1 && (d->values - d->weights) * NEARLY_ALL <= d->values)
+        dataset_warn(c->reading,
+                     "%s: column %s: values end with \":\" and a number, which is part of the key; "
+                     "if it is a weight, use weights: true",
+                     c->reading->key, SHOWN(k->name));
+}
+
 /* A separator that no field has makes one key of all words of a field. */
 static void say_divided(const struct csv *c, uint32_t threads, uint32_t key)
 {
@@ -941,6 +965,7 @@ static void say_divided(const struct csv *c, uint32_t threads, uint32_t key)
     if (k->kind != COLUMN_KEYS)
         return;
     say_blanks(c, k, &all);
+    say_decorated(c, k, &all);
     int likely = likely_separator(&all);
     if (likely < 0)
         return;

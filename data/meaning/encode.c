@@ -153,6 +153,34 @@ static void learned_note_divided(struct learned_divided *d, struct batch_text te
     d->others += any;
 }
 
+/* True for "[a, b]", and not for "[CLS] a [SEP]", whose brackets belong to words. */
+static bool is_list(struct batch_text t)
+{
+    static const char opening[] = "[({", closing[] = "])}";
+    const char *of = t.bytes > 1 ? memchr(opening, *t.at, 3) : NULL;
+    return of && memchr(t.at, closing[of - opening], t.bytes) == t.at + t.bytes - 1;
+}
+
+/* divided: it has the column's separator. */
+static void learned_note_list(struct learned_divided *d, struct batch_text text, bool divided)
+{
+    const bool is = is_list(text);
+    d->texts++;
+    d->lists += is;
+    d->divided_lists += is && divided;
+}
+
+/* A number with a point, or of few digits, is no id, as in "user:71204". */
+static void learned_note_value(struct learned_divided *d, struct batch_text text)
+{
+    enum { FEW = 3 };
+    float v;
+    const char *colon = memrchr(text.at, ':', text.bytes), *number = colon ? colon + 1 : NULL;
+    const size_t n = colon ? text.bytes - (size_t)(number - text.at) : 0;
+    d->values++;
+    d->weights += n > 0 && (n <= FEW || memchr(number, '.', n)) && csv_number(number, n, &v);
+}
+
 static void learned_note_gap(struct learned_divided *d, const char *text, const char *stop,
                              size_t skip, const char *end)
 {
@@ -581,16 +609,22 @@ static void add_parts(struct encoding *x, uint32_t row, struct batch_text t)
     const char *separator = encode_key_column(x)->options.separator, *at = t.at,
                *end = at + t.bytes;
     const size_t skip = strlen(separator);
-    const bool sampled = divided && row < x->sampled;
+    const bool sampled = divided && row < x->sampled,
+               weights = encode_key_column(x)->options.weights;
     if (sampled && !divided->is)
         learned_note_divided(divided, t);
     while (encode_is_there(x, row)) {
         const char *stop = memmem(at, (size_t)(end - at), separator, skip);
         if (stop && divided)
             divided->is = true;
+        const struct batch_text part = {at, (size_t)((stop ? stop : end) - at)};
+        if (sampled && at == t.at)
+            learned_note_list(divided, t, stop != NULL);
+        if (sampled && !weights)
+            learned_note_value(divided, part);
         if (stop && sampled)
             learned_note_gap(divided, at, stop, skip, end);
-        add_part(x, row, (struct batch_text){at, (size_t)((stop ? stop : end) - at)});
+        add_part(x, row, part);
         if (!stop)
             return;
         at = stop + skip;

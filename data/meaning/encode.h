@@ -26,6 +26,9 @@ struct learned_divided {
     uint64_t other[sizeof LEARNED_SEPARATORS - 1]; /* by this one; a field can have several */
     uint64_t gaps, before,
         after; /* separators between two values, and those with a blank on this side */
+    uint64_t lists, divided_lists; /* fields in brackets, and those of them with a separator */
+    uint64_t texts;                /* fields that are not missing */
+    uint64_t values, weights;      /* and of a column without weights those that end as ":0.5" */
 };
 
 enum learned_seen {

@@ -230,8 +230,16 @@ static void a_row_of_weight_zero_looks_nothing_up(void **state)
     teardown(&f);
 }
 
-/* Then all words of a field would be one key. */
-static void a_separator_that_no_field_has_is_warned_of_if_many_have_another(void **state)
+#define LISTS                                                                                      \
+    "fields are lists in brackets, as [a, b] in Python and JSON, so their brackets and quotes "    \
+    "are "                                                                                         \
+    "part of the keys; write the values alone, with the separator between them"
+#define WEIGHTS                                                                                    \
+    "values end with \":\" and a number, which is part of the key; if it is a weight, use "        \
+    "weights: "                                                                                    \
+    "true"
+/* Then all words of a field would be one key, or a key would have more than the word. */
+static void keys_that_are_likely_no_words_are_warned_of(void **state)
 {
     static const struct {
         const char *separator, *csv, *said; /* NULL: nothing */
@@ -257,6 +265,17 @@ static void a_separator_that_no_field_has_is_warned_of_if_many_have_another(void
         {"|", "a ,1\n b,1\n c,1\n", NULL},
         {"|", "a b,1\n\"c,d\",1\ne;f,1\n", NULL},
         {"|", ",1\n,1\na,1\n", NULL},
+        {",", "\"[1,2]\",1\n[3],1\n", LISTS},
+        {" ", "\"['a' 'b']\",1\n[],1\n", LISTS},
+        {", ", "\"(1, 2)\",1\n\"(3, 4)\",1\n", LISTS},
+        {";", "{a;b},1\n{c;d},1\n", LISTS},
+        {" ", "[a b],1\nc d,1\n", NULL}, /* half of them */
+        {" ", "[CLS] a [SEP],1\n[CLS] b [SEP],1\n", NULL},
+        {" ", "[UNK],1\n[UNK],1\na b,1\n", NULL}, /* brackets are part of a word */
+        {" ", "a:2 b:0.5,1\nc:1,1\n", WEIGHTS},
+        {" ", "a:2 b,1\nc:1,1\n", NULL},
+        {" ", "user:71204 b:0.5,1\nuser:82305 c:1,1\n", NULL}, /* ids */
+        {" ", "a:b c:d,1\n", NULL},
     };
     (void)state;
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
@@ -565,7 +584,7 @@ int main(void)
         cmocka_unit_test(key_columns_are_looked_up_row_by_row),
         cmocka_unit_test(several_values_of_a_field_have_places_and_weights),
         cmocka_unit_test(a_row_of_weight_zero_looks_nothing_up),
-        cmocka_unit_test(a_separator_that_no_field_has_is_warned_of_if_many_have_another),
+        cmocka_unit_test(keys_that_are_likely_no_words_are_warned_of),
         cmocka_unit_test(a_key_that_cannot_be_read_is_refused_with_its_line),
         cmocka_unit_test(a_cross_has_a_key_for_each_combination),
         cmocka_unit_test(a_header_names_no_cross),

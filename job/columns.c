@@ -6,6 +6,7 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/base/texts.h"
+#include "job/keys.h"
 #include "job/range.h"
 #include "job/read.h"
 
@@ -249,6 +250,23 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
     return ERR_OK;
 }
 
+/* data.delimiter takes the word tab, and a separator the text itself. */
+static enum err check_separator_word(struct job_reader *r, const struct job_node *node,
+                                     const char *separator)
+{
+    const struct job_word *w = job_key_find("data.delimiter")->words;
+    while (w->word && strcmp(w->word, separator) != 0)
+        w++;
+    if (!w->word)
+        return ERR_OK;
+    const char text[] = {
+        job_delimiter_char(&(struct job_csv){.delimiter = (enum csv_delimiter)w->value}), '\0'};
+    return job_refuse(
+        r, node, JOB_COLUMN_PREFIX,
+        "its separator is the text %s, and not the character; write separator: \"%s\"", separator,
+        *text == '\t' ? "\\t" : text);
+}
+
 /* Report the key that the user probably meant: "hash: false" alone leaves a missing value without a key. */
 static enum err check_key(struct job_reader *r, const struct job_node *node)
 {
@@ -273,7 +291,7 @@ static enum err check_key(struct job_reader *r, const struct job_node *node)
         return job_refuse(
             r, node, JOB_COLUMN_PREFIX,
             "its separator is :, which marks a value's weight; choose another, or remove weights");
-    return ERR_OK;
+    return check_separator_word(r, node, k->separator);
 }
 
 /* Checks that the borders ascend. */

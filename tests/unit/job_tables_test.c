@@ -282,6 +282,12 @@ static void key_columns_that_make_no_sense_are_refused(void **state)
             "integer from 1 to 4096");
     refused("data.columns[4].keys.separator=\"\"",
             "j.yaml:22: data.columns[4]: its separator is empty");
+    refused("data.columns[4].keys.separator=tab",
+            "j.yaml:22: data.columns[4]: its separator is the text tab, and not the character; "
+            "write separator: \"\\t\"");
+    refused("data.columns[4].keys.separator=comma",
+            "j.yaml:22: data.columns[4]: its separator is the text comma, and not the character; "
+            "write separator: \",\"");
     refused("data.columns[4].keys.separator=:",
             "j.yaml:22: data.columns[4]: its separator is :, which marks a value's weight; choose "
             "another, or remove weights");

@@ -794,13 +794,21 @@ static void say_names(const struct csv *c)
     const struct csv_file *f = c->file;
     while (f < c->file + c->paths.count && !f->names_line)
         f++;
-    if (f < c->file + c->paths.count)
-        dataset_warn(c->reading,
-                     "%s: %s:%" PRIu64
-                     ": this line has the names of the columns%s, but is read as a "
-                     "row: use data.header: names%s",
-                     c->reading->key, f->path, f->names_line,
-                     f->names.moved ? " in another order" : "", f->names.moved ? "" : ", or skip");
+    if (f == c->file + c->paths.count)
+        return;
+    char how[120];
+    if (f->skipped_line)
+        (void)snprintf(how, sizeof how,
+                       ", as data.header: skip has left out line %" PRIu64
+                       ": remove the lines before it",
+                       f->skipped_line);
+    else
+        (void)snprintf(how, sizeof how, ": use data.header: names%s",
+                       f->names.moved ? "" : ", or skip");
+    dataset_warn(
+        c->reading,
+        "%s: %s:%" PRIu64 ": this line has the names of the columns%s, but is read as a row%s",
+        c->reading->key, f->path, f->names_line, f->names.moved ? " in another order" : "", how);
 }
 
 /* The columns that nothing reads, of the first file that has some. */

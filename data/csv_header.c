@@ -493,9 +493,9 @@ static void see_name(struct csv_names *names, struct csv_line *l, uint32_t i, ui
 }
 
 /* The same of all fields. A line that is no header lacks the first name, and then the others do not matter. */
-static void see_fields(struct csv_file *file, const struct csv_format *f, struct csv_line *l)
+static void see_fields(struct csv_names *names, const struct csv_file *file,
+                       const struct csv_format *f, struct csv_line *l)
 {
-    struct csv_names *names = &file->names;
     bool named = false;
     names->all = true;
     for (uint32_t i = 0; i < l->fields && (names->all || f->job->header == HEADER_SKIP); i++) {
@@ -510,19 +510,19 @@ static void see_fields(struct csv_file *file, const struct csv_format *f, struct
     names->all &= named;
 }
 
-/* See which of the columns' names the first line has, and where. Changes no text. */
-static enum err see_names(struct csv_file *file, const struct csv_format *f,
-                          const struct csv_piece *p, size_t begin, size_t end, struct errmsg *e)
+/* See which of the columns' names the line has, and where. Changes no text. */
+static enum err see_names(struct csv_names *names, const struct csv_file *file,
+                          const struct csv_format *f, const struct csv_piece *p, size_t begin,
+                          size_t end, struct errmsg *e)
 {
     const char *line = p->text + begin;
     size_t bytes = csv_without_return(&p->grammar, line, end - begin);
-    struct csv_names *names = &file->names;
     struct csv_line l = {.text = mem_zalloc((size_t)file->fields + 1, sizeof *l.text),
                          .by_text = mem_zalloc((size_t)file->fields + 1, sizeof(void *)),
                          .fields = file->fields};
     enum err err = l.text && l.by_text ? ERR_OK : err_memory(e);
     if (!err && strip_fields(&l, &p->grammar, line, bytes, p->mark))
-        see_fields(file, f, &l);
+        see_fields(names, file, f, &l);
     (void)printable_copy(names->shown, sizeof names->shown, line,
                          bytes < sizeof names->shown ? bytes : sizeof names->shown - 1);
     mem_free(l.by_text);
@@ -568,6 +568,18 @@ static enum err read_header(struct csv_file *file, const struct csv_format *f,
     return fields_by_header(file, f, &p->grammar, text, bytes, p->mark, e);
 }
 
+/* See whether the header follows what is skipped, as behind a title. end: of the skipped line. */
+static enum err see_second_line(struct csv_file *file, const struct csv_format *f,
+                                const struct csv_piece *p, size_t end, struct errmsg *e)
+{
+    struct csv_names names = {.all = false};
+    size_t row, row_end = find_row(f, p, end + 1, &row);
+    enum err err = row < p->bytes ? see_names(&names, file, f, p, row, row_end, e) : ERR_OK;
+    if (names.all && !file->names.all)
+        file->names_line = p->line + csv_count(p->text, row, '\n');
+    return err;
+}
+
 enum err csv_file_skip_mark(struct csv_piece *p, size_t *mark_bytes, struct errmsg *e)
 {
     const char *encoding = text_encoding(p->text, p->bytes), *advice;
@@ -608,7 +620,9 @@ enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct
         return err_wrap(e, err, "%s: ", file->path);
     uint64_t line = p->line + csv_count(p->text, begin, '\n');
     if (header != HEADER_NAMES && !f->libsvm)
-        err = see_names(file, f, p, begin, end, e);
+        err = see_names(&file->names, file, f, p, begin, end, e);
+    if (!err && header == HEADER_SKIP && !f->libsvm && end < p->bytes)
+        err = see_second_line(file, f, p, end, e);
     if (err)
         return err_wrap(e, err, "%s: ", file->path);
     if (header == HEADER_NONE) {

@@ -26,7 +26,7 @@ struct csv_file {
     /* with data.header: skip: the line that was left out, and whether it could be a row */
     uint64_t skipped_line; /* 0: none */
     bool skipped_row;
-    uint64_t names_line; /* header: none: the first row, if it has the names; 0: it has not */
+    uint64_t names_line; /* the first row, if it has the names, and the skipped line has not; 0 */
     /* unlabeled rows: the names in the header that nothing reads, printable, as "id, note" and their number */
     uint32_t unread;
     char unread_names[CSV_UNREAD_BYTES];

@@ -330,6 +330,15 @@ static void a_header_that_is_read_as_a_row_is_warned_of(void **state)
           "use data.header: names");
     warns(&f, "x,no,town\nRome,x,no\n", "nothing");
     teardown(&f);
+    setup(&f,
+          "columns: [category: town, ignore: i, label: {name: rich, classes: [no, '*']}], header: "
+          "skip",
+          NULL, 0);
+    warns(&f, "Towns of Italy\n\n\"town\",x,Rich\r\nRome,x,no\n",
+          ".csv:3: this line has the names of the columns, but is read as a row, as data.header: "
+          "skip has left out line 1: remove the lines before it");
+    warns(&f, "Towns of Italy\ntown,x,no\nRome,x,rich\n", "nothing");
+    teardown(&f);
 }
 
 static void names_of_classes_can_have_tabs_pipes_and_line_ends(void **state)

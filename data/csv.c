@@ -805,10 +805,11 @@ static void say_names(const struct csv *c)
     else
         (void)snprintf(how, sizeof how, ": use data.header: names%s",
                        f->names.moved ? "" : ", or skip");
-    dataset_warn(
-        c->reading,
-        "%s: %s:%" PRIu64 ": this line has the names of the columns%s, but is read as a row%s",
-        c->reading->key, f->path, f->names_line, f->names.moved ? " in another order" : "", how);
+    dataset_warn(c->reading,
+                 "%s: %s:%" PRIu64
+                 ": this line has the names of the columns%s, but is read as a row%s",
+                 c->reading->key, f->path, f->names_line,
+                 !f->skipped_line && f->names.moved ? " in another order" : "", how);
 }
 
 /* The columns that nothing reads, of the first file that has some. */

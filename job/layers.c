@@ -34,18 +34,13 @@ static void name_layer(struct job_layer *layer, const char *base, uint32_t numbe
         (void)snprintf(layer->name, sizeof layer->name, "%s_%u", base, number);
 }
 
-/* minval can equal maxval: then all values are equal. */
 static enum err check_initializers(struct job_reader *r, const struct job_node *node)
 {
     const struct job_layer *l = &r->job->model.layer[r->layer];
-    const struct job_weights *const of[] = {&l->kernel, &l->bias};
-    for (int i = 0; i < 2; i++)
-        if (of[i]->initializer == INIT_RANDOM_UNIFORM && of[i]->init_other > of[i]->init_value)
-            return job_refuse(r, node, JOB_LAYER_PREFIX,
-                              "its %s is from %g to %g; minval must not be above maxval",
-                              i ? "bias_initializer" : "kernel_initializer",
-                              (double)of[i]->init_other, (double)of[i]->init_value);
-    return ERR_OK;
+    enum err err =
+        job_check_initializer(r, node, JOB_LAYER_PREFIX, "kernel_initializer", &l->kernel);
+    return err ? err
+               : job_check_initializer(r, node, JOB_LAYER_PREFIX, "bias_initializer", &l->bias);
 }
 
 /* Refuses bias options of a layer without a bias. */

@@ -206,6 +206,13 @@ static enum err refuse_real(struct job_reader *r, const struct job_key *key,
                           "%.*s is too near 0 for float32, whose smallest number above 0 is "
                           "1.2e-38; it would be 0",
                           SHOWN_BYTES, node->text);
+    if (written_well && key->high_open && strtof(node->text, NULL) == key->high &&
+        strtod(node->text, NULL) < (double)key->high)
+        return job_refuse(r, node, key->path,
+                          "%.*s is %g in float32, and must be below %g; the number before it is "
+                          "%.8g",
+                          SHOWN_BYTES, node->text, (double)key->high, (double)key->high,
+                          (double)nextafterf(key->high, 0));
     if (written_well && !isfinite(strtof(node->text, NULL)))
         return job_refuse(r, node, key->path, "%.*s is too large for float32, which ends at 3.4e38",
                           SHOWN_BYTES, node->text);

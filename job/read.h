@@ -110,6 +110,11 @@ enum err job_refuse_value(struct job_reader *r, const struct job_key *key,
 enum err job_refuse(struct job_reader *r, const struct job_node *at, const char *path,
                     const char *fmt, ...) PRINTF_LIKE(4, 5);
 
+/* Checks the numbers of an initializer of `path`, which `what` names. Errors: ERR_INPUT: minval is above maxval, or a first weight
+ * could be beyond float32. */
+enum err job_check_initializer(struct job_reader *r, const struct job_node *node, const char *path,
+                               const char *what, const struct job_weights *w) MUST_CHECK;
+
 /* Writes the path as a user would: "model.layers[1].dense.units", "tables.ids.optimizer". */
 void job_path_shown(const struct job_reader *r, const char *path, char *out, size_t bytes);
 

@@ -267,17 +267,6 @@ static enum err refuse_unknown(struct job_reader *r)
     return ERR_OK;
 }
 
-/* minval can equal maxval: then all values are equal. */
-static enum err check_initializer(struct job_reader *r, const struct job_node *node)
-{
-    const struct job_weights *init = &r->job->model.table[r->table].init;
-    if (init->initializer != INIT_RANDOM_UNIFORM || init->init_other <= init->init_value)
-        return ERR_OK;
-    return job_refuse(r, node, JOB_TABLE_PREFIX,
-                      "its initializer is from %g to %g; minval must not be above maxval",
-                      (double)init->init_other, (double)init->init_value);
-}
-
 static enum err tables_read(struct job_reader *r)
 {
     struct job_table *t = &r->job->model.table[r->table];
@@ -297,7 +286,7 @@ static enum err tables_read(struct job_reader *r)
         t->init.init_other = usual.init_other;
     }
     if (!err)
-        err = check_initializer(r, node);
+        err = job_check_initializer(r, node, JOB_TABLE_PREFIX, "initializer", &t->init);
     if (!err)
         err = job_check_admission(r);
     return err ? err : job_settle_table_training(r);

@@ -46,6 +46,22 @@ class DivergeTest(DivergeTestCase):
                 self.assertIsNone(s["digest"])
                 self.assertIn(s["error"], job.stderr())
 
+    def test_at_the_first_steps_it_is_not_the_learning_rate_that_is_blamed(self):
+        (self.tmp / "rows.csv").write_text("0.5,0,1\n-0.5,1,1\n" * 20)
+        (self.tmp / "heavy.csv").write_text("0.5,0,3e38\n-0.5,1,3e38\n" * 20)
+        look = "look for too large numbers or weights of rows in the data, and for too large first weights"
+        for step, data, most, advice in ((0, "rows", 1e38, f"no update was made yet, so the learning rate is not the cause: {look}"),
+                                         (1, "heavy", 1, f"{look}, or an optimizer's epsilon of 0; otherwise lower ")):
+            first = f"{{units: 1, kernel_initializer: {{random_uniform: {{minval: {-most:g}, maxval: {most:g}}}}}}}"
+            (self.tmp / "early.yaml").write_text(f"""name: early
+data: {{format: csv, train: {data}.csv, eval: rows.csv, columns: [number: x, label: y, weight: w]}}
+model: {{input: {{shape: auto}}, loss: mean_squared_error, layers: [dense: {first}, dense: {first}]}}
+training: {{batch_size: 40, epochs: 3}}
+optimizer: adam
+""")
+            _, s = self.fails("--workers=1", job=self.tmp / "early.yaml", keys=dict.fromkeys(self.KEYS), out=self.tmp / data)
+            self.assertRegex(s["error"], rf"^step {step}: the loss( of the evaluation)? is not finite[^(]* {CHECK}; {advice}")
+
     def test_a_loss_names_the_weight_that_is_not_finite(self):
         _, s = self.fails("--workers=2", "--fault=worker-1=nan:7")
         self.assertRegex(s["error"], r"^step 8: the loss is not finite, nor is the tensor \S+/kernel " + CHECK)

@@ -963,9 +963,12 @@ static void a_cut_that_is_not_finite_ends_the_job_only_where_the_guard_checks(vo
         assert_int_equal(f.said.ended, guard == NAN_GUARD_CHECK ? 1 : -1);
         assert_int_equal(f.said.published, guard == NAN_GUARD_CHECK ? 1 : 2);
         if (guard == NAN_GUARD_CHECK)
-            assert_string_equal(f.chief->failed,
-                                "batch 0: the tensor a is not finite (training.nan_guard: check); "
-                                "lower training.learning_rate, or set training.clip_norm");
+            assert_string_equal(
+                f.chief->failed,
+                "batch 0: the tensor a is not finite (training.nan_guard: check); "
+                "look for too large numbers or weights of rows in the data, and "
+                "for too large first weights, or an optimizer's epsilon of 0; "
+                "otherwise lower training.learning_rate, or set training.clip_norm");
         close_fixture(&f);
     }
 }

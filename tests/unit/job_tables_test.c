@@ -432,6 +432,14 @@ static void tables_that_cannot_be_are_refused(void **state)
     refused(
         "tables.ids.initializer={random_uniform: {minval: 1, maxval: 0}}",
         "j.yaml:12: tables.ids: its initializer is from 1 to 0; minval must not be above maxval");
+    refused(
+        "tables.ids.initializer={random_uniform: {minval: -3e38, maxval: 3e38}}",
+        "j.yaml:12: tables.ids: the numbers of its initializer are too large for float32, which "
+        "ends at 3.4e38: |minval| + |maxval| is 6e+38");
+    refused(
+        "tables.ids.initializer={random_normal: {mean: -1e38, stddev: 1e38}}",
+        "j.yaml:12: tables.ids: the numbers of its initializer are too large for float32, which "
+        "ends at 3.4e38: |mean| + 10 stddev is 1.1e+39");
     refused("model.layers[1].embedding.table=a.b",
             "j.yaml:5: model.layers[1]: its table would have the name a.b; set table to a name "
             "without .");

@@ -649,6 +649,11 @@ static void a_number_that_float32_does_not_have_is_refused(void **state)
                                     "smallest number above 0 is 1.2e-38; it would be 0");
     refused_set("data.scale=3e39",
                 "--set data.scale: 3e39 is too large for float32, which ends at 3.4e38");
+    refused_set("optimizer.adam.beta_1=0.99999999",
+                "--set optimizer.adam.beta_1: 0.99999999 is 1 in float32, and must be below 1; the "
+                "number before it is 0.99999994");
+    refused_set("optimizer.adam.beta_1=1", "--set optimizer.adam.beta_1: '1' is not allowed; "
+                                           "allowed: number from 0 to below 1");
     /* All inputs would be 0. */
     refused_set("data.scale=3e38",
                 "--set data.scale: '3e38' is not allowed; allowed: number above 0 and up to 8e+37");
@@ -1224,6 +1229,14 @@ static void first_values_that_cannot_be_are_refused(void **state)
         "model.layers[3].dense={units: 1, kernel_initializer: {random_normal: {stddev: -1}}}",
         "--set model.layers[3].dense: model.layers[3].dense.kernel_initializer."
         "random_normal.stddev: '-1' is not allowed; allowed: number from 0");
+    refused_set("model.layers[3].dense={units: 1, kernel_initializer: {random_uniform: {minval: "
+                "3e38, maxval: 3e38}}}",
+                "j.yaml:8: model.layers[3]: the numbers of its kernel_initializer are too large "
+                "for float32, which ends at 3.4e38: |minval| + |maxval| is 6e+38");
+    refused_set("model.layers[3].dense={units: 1, bias_initializer: {truncated_normal: {stddev: "
+                "1e38}}}",
+                "j.yaml:8: model.layers[3]: the numbers of its bias_initializer are too large for "
+                "float32, which ends at 3.4e38: |mean| + 10 stddev is 1e+39");
     refused_set("model.layers[3].dense={units: 1, bias_initializer: {random_uniform: {minval: 1}}}",
                 "j.yaml:8: model.layers[3]: its bias_initializer is from 1 to 0.05; minval must "
                 "not be above maxval");

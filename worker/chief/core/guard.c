@@ -52,12 +52,23 @@ bool guard_count_row(struct chief *c, uint64_t batch, const char *what)
     return false;
 }
 
+/* No update, or a single one, was made before the first batches: the learning rate is seldom the cause. */
 void guard_fail(struct chief *c, uint64_t batch, const char *what)
 {
-    chief_fail(c,
-               "%s %" PRIu64 ": %s (training.nan_guard: %s); lower training.learning_rate, or set "
-               "training.clip_norm",
-               c->mode->unit, batch, what, job_nan_guard_word(c->config.settings.nan_guard));
+    static const char causes[] = "look for too large numbers or weights of rows in the data, and "
+                                 "for too large first weights";
+    const char *unit = c->mode->unit, *policy = job_nan_guard_word(c->config.settings.nan_guard);
+    if (batch == 0 && c->mode->on_step)
+        chief_fail(c,
+                   "%s 0: %s (training.nan_guard: %s); no update was made yet, so the learning "
+                   "rate is not the cause: %s",
+                   unit, what, policy, causes);
+    else
+        chief_fail(c,
+                   "%s %" PRIu64 ": %s (training.nan_guard: %s); %s%slower "
+                   "training.learning_rate, or set training.clip_norm",
+                   unit, batch, what, policy, batch < 2 ? causes : "",
+                   batch < 2 ? ", or an optimizer's epsilon of 0; otherwise " : "");
 }
 
 bool guard_reject(struct chief *c, uint64_t batch, const char *what)

@@ -219,6 +219,28 @@ static enum err refuse_real(struct job_reader *r, const struct job_key *key,
     return job_refuse_value(r, key, node);
 }
 
+/* minval can equal maxval: then all values are equal. The sums are those of model/model.c; a drawn number is less than ten standard
+ * deviations from the mean. */
+enum err job_check_initializer(struct job_reader *r, const struct job_node *node, const char *path,
+                               const char *what, const struct job_weights *w)
+{
+    const enum init_kind kind = w->initializer;
+    const double low = (double)w->init_other, high = (double)w->init_value;
+    const bool uniform = kind == INIT_RANDOM_UNIFORM;
+    const double sum = fabs(low) + (uniform ? fabs(high) : 10 * high);
+    if (!uniform && kind != INIT_RANDOM_NORMAL && kind != INIT_TRUNCATED_NORMAL)
+        return ERR_OK;
+    if (uniform && low > high)
+        return job_refuse(r, node, path, "its %s is from %g to %g; minval must not be above maxval",
+                          what, low, high);
+    if (sum > (double)FLT_MAX)
+        return job_refuse(r, node, path,
+                          "the numbers of its %s are too large for float32, which ends at 3.4e38: "
+                          "%s is %g",
+                          what, uniform ? "|minval| + |maxval|" : "|mean| + 10 stddev", sum);
+    return ERR_OK;
+}
+
 static bool double_parse(const struct job_key *key, const char *text, double *out)
 {
     float nearest;

@@ -29,7 +29,7 @@ uint32_t model_classes(const struct model *m);
 uint32_t model_labels(const struct model *m); /* of one row, of all heads */
 /* Whether the labels of the training rows, from min to max, do not fit a model of one label; *text = why: the last activation
  * cannot give them, or a class has no row. there: the bits of the classes from 0 to `known` - 1 that rows have; NULL: of no
- * class can be told that it has none. */
+ * class can be said that it has none. */
 bool model_doubts_labels(const struct model *m, float min, float max, const uint64_t *there,
                          uint32_t known, struct errmsg *text);
 uint32_t model_outputs(const struct model *m); /* of one row, of all heads */

@@ -116,8 +116,7 @@ static enum err load(struct dataset *out, const struct reading *r, struct errmsg
     return ERR_OK;
 }
 
-/* The subject of messages about the evaluation data. */
-static const char *eval_key(const struct job *job)
+const char *dataset_eval_name(const struct job *job)
 {
     if (!job->data.eval_named)
         return "data.eval";
@@ -130,7 +129,7 @@ static struct reading reading_of(const struct job *job, int eval, uint32_t class
     if (!classes && job_loss_labels(job->model.head[0].loss) == LABELS_TWO_CLASSES)
         classes = 2;
     return (struct reading){.job = job,
-                            .key = eval ? eval_key(job) : "data.train",
+                            .key = eval ? dataset_eval_name(job) : "data.train",
                             .patterns = eval ? job->data.eval : job->data.train,
                             .classes = classes,
                             .eval = eval};

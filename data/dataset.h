@@ -71,6 +71,8 @@ enum err dataset_name_label(const struct job *job, const struct encoding_given *
 enum err dataset_check_classes(const struct dataset *d, uint32_t classes,
                                struct errmsg *e) MUST_CHECK;
 void dataset_close(struct dataset *d);
+/* The subject of messages about the evaluation data: "data.eval", or the command's DATA. A view. */
+const char *dataset_eval_name(const struct job *job);
 
 /* Rows without labels: these can be absent, and are not read. */
 

@@ -10,6 +10,7 @@
 
 struct pass {
     struct row_values *v;
+    uint64_t seed;
     struct checkpoint_tables tables;
     /* index in the layout, by the checkpoint's index; ROW_TABLES_MAX: none */
     uint32_t table_of[ROW_TABLES_MAX];
@@ -17,14 +18,19 @@ struct pass {
     uint32_t at[ROW_TABLES_MAX];
 };
 
-static void absent_values(const struct cut_rows *c, struct row_values *v)
+/* The table has no more rows below this key. */
+static void pass_miss_below(struct pass *p, uint32_t t, uint64_t mixed)
 {
-    for (uint32_t t = 0; t < v->layout->tables; t++) {
-        const struct row_table_spec *spec = &v->layout->table[t];
-        const struct row_value_keys *list = &v->list[spec->list];
-        for (uint32_t k = 0; k < list->keys; k++)
-            row_absent_value(spec, c->seed, list->mixed[k], v->w[t] + (size_t)k * spec->dim);
-    }
+    const struct row_value_keys *list = &p->v->list[p->v->layout->table[t].list];
+    while (p->at[t] < list->keys && list->mixed[p->at[t]] < mixed)
+        row_values_miss(p->v, t, p->seed, p->at[t]++);
+}
+
+/* All rows are passed. */
+static void pass_miss_rest(struct pass *p, uint32_t t)
+{
+    while (p->at[t] < p->v->list[p->v->layout->table[t].list].keys)
+        row_values_miss(p->v, t, p->seed, p->at[t]++);
 }
 
 static enum err pass_find_table(const struct cut_rows *c, struct pass *p, uint32_t table,
@@ -69,10 +75,9 @@ static enum err pass_group(void *ctx, const struct row_group *g, struct errmsg *
     size_t dim = p->tables.table[g->table].dim, length = dim + p->tables.table[g->table].slots;
     uint32_t *at = &p->at[t];
     for (uint32_t i = 0; i < g->rows; i++) {
-        while (*at < list->keys && list->mixed[*at] < g->mixed[i])
-            (*at)++;
+        pass_miss_below(p, t, g->mixed[i]);
         if (*at < list->keys && list->mixed[*at] == g->mixed[i])
-            memcpy(p->v->w[t] + *at * dim, g->values + i * length, dim * sizeof *g->values);
+            memcpy(p->v->w[t] + (*at)++ * dim, g->values + i * length, dim * sizeof *g->values);
     }
     return ERR_OK;
 }
@@ -80,11 +85,12 @@ static enum err pass_group(void *ctx, const struct row_group *g, struct errmsg *
 enum err cut_rows_read(void *cut_rows, struct row_values *v, struct errmsg *e)
 {
     const struct cut_rows *c = cut_rows;
-    struct pass p = {.v = v};
+    struct pass p = {.v = v, .seed = c->seed};
     enum err err = pass_find_tables(c, &p, e);
-    if (err)
-        return err;
-    absent_values(c, v);
-    return checkpoint_read_rows(c->place, c->manifest, (struct bucket_range){0, ROW_BUCKETS},
-                                &(struct row_sink){.rows = pass_group, .ctx = &p}, e);
+    if (!err)
+        err = checkpoint_read_rows(c->place, c->manifest, (struct bucket_range){0, ROW_BUCKETS},
+                                   &(struct row_sink){.rows = pass_group, .ctx = &p}, e);
+    for (uint32_t t = 0; t < v->layout->tables && !err; t++)
+        pass_miss_rest(&p, t);
+    return err;
 }

@@ -3,15 +3,19 @@
 #include "evaluate/evaluate.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/math/pool.h"
 #include "common/rows/row_values.h"
+#include "data/dataset.h"
 #include "data/source.h"
 #include "evaluate/ranking.h"
 #include "model/metric.h"
@@ -29,6 +33,7 @@ enum { WINDOW_BLOCKS = 32 };
 struct row_lane {
     struct row_values own;
     struct leaf_rows rows;
+    struct row_misses *misses; /* (lookups) of all blocks */
 };
 
 struct eval_rows {
@@ -41,7 +46,8 @@ struct eval_rows {
     uint32_t gathered_n;
     struct leaf keys[WINDOW_BLOCKS]; /* for blocks [first, end), at most WINDOW_BLOCKS of them */
     uint64_t first, end;
-    bool kept; /* `keys` has those of the whole window */
+    bool kept;   /* `keys` has those of the whole window */
+    bool counts; /* the lookups that find nothing */
     struct row_values rows, joined;
     atomic_ullong next;
     atomic_bool failed; /* the setter also sets err and e */
@@ -58,7 +64,11 @@ static enum err eval_rows_make(struct eval_rows *r, struct errmsg *e)
     r->gathered = mem_zalloc(r->gathered_n, sizeof *r->gathered);
     for (uint32_t i = 0; r->lane && i < threads; i++)
         row_values_init(&r->lane[i].own, r->layout);
-    if (!r->lane || !r->gathered)
+    for (uint32_t i = 0; r->lane && i < threads && !err; i++) {
+        r->lane[i].misses = mem_zalloc(r->source->form.schema->lookups, sizeof *r->lane[i].misses);
+        err = r->lane[i].misses ? ERR_OK : ERR_NOMEM;
+    }
+    if (err || !r->lane || !r->gathered)
         return err_memory_for(e, "evaluation");
     for (uint32_t i = 0; i < r->gathered_n && !err; i++)
         err = leaf_buffer_new(&r->gathered[i], &r->source->form, ROWS, LEAF_LOOKUPS, e);
@@ -69,8 +79,10 @@ static void eval_rows_free(struct eval_rows *r)
 {
     if (!r)
         return;
-    for (uint32_t i = 0; r->lane && i < pool_threads(r->pool); i++)
+    for (uint32_t i = 0; r->lane && i < pool_threads(r->pool); i++) {
         row_values_close(&r->lane[i].own);
+        mem_free(r->lane[i].misses);
+    }
     for (uint32_t i = 0; r->gathered && i < r->gathered_n; i++)
         leaf_buffer_free(r->gathered[i]);
     mem_free(r->gathered);
@@ -175,7 +187,8 @@ static enum err eval_rows_copy(struct eval_rows *r, struct row_lane *l,
     enum err err = ERR_OK;
     for (uint32_t i = 0; i < r->layout->lists && !err; i++) {
         err = row_values_reserve(&l->own, i, keys->list[i].keys, e);
-        uint32_t found = err ? 0 : row_values_copy(&r->rows, i, &keys->list[i], l->own.w);
+        uint32_t found =
+            err ? 0 : row_values_copy(&r->rows, i, &keys->list[i], l->own.w, l->own.absent[i]);
         assert(err || found == keys->list[i].keys);
         (void)found;
     }
@@ -196,7 +209,76 @@ static enum err eval_rows_set(struct eval_rows *r, uint32_t thread, uint64_t blo
         err = gather_block(r->source, block, r->gathered[thread], &again, e);
     x->keys = r->kept ? r->keys[block - r->first].keys : again.keys;
     x->rows = &l->rows;
-    return err ? err : eval_rows_copy(r, l, x->keys, e);
+    if (!err)
+        err = eval_rows_copy(r, l, x->keys, e);
+    const struct table_schema *s = r->source->form.schema;
+    for (uint32_t i = 0; i < s->lookups && !err && r->counts; i++) {
+        const uint32_t list = s->lookup[i].list;
+        row_misses_count(&l->misses[i], &x->keys->column[i], x->n, &x->keys->list[list],
+                         l->own.absent[list]);
+    }
+    return err;
+}
+
+/* ---- keys without a row ---- */
+
+enum { FOUND_FEW = 100 /* one lookup in so many */ };
+
+/* The first table of the list. */
+static const char *table_of_list(const struct row_layout *layout, uint32_t list)
+{
+    uint32_t t = 0;
+    while (layout->table[t].list != list)
+        t++;
+    return layout->table[t].name;
+}
+
+static bool finds_too_few(const struct table_schema *s, const struct row_misses *m, uint32_t lookup)
+{
+    const uint64_t found = m->lookups - m->missed;
+    const bool cross = s->key[s->lookup[lookup].key].kind == COLUMN_CROSS;
+    return m->kept == ROW_MISSES_KEPT && (found == 0 || (!cross && found < m->lookups / FOUND_FEW));
+}
+
+void evaluator_say_misses(const struct job *job, const struct table_schema *schema,
+                          const struct row_layout *layout, const struct row_misses *misses)
+{
+    for (uint32_t i = 0; i < schema->lookups; i++) {
+        const struct row_misses *m = &misses[i];
+        const struct table_key *key = &schema->key[schema->lookup[i].key];
+        bool says = finds_too_few(schema, m, i);
+        for (uint32_t k = 0; k < i && says; k++)
+            says = schema->lookup[k].key != schema->lookup[i].key ||
+                   !finds_too_few(schema, &misses[k], k);
+        if (says)
+            log_warn("%s: column %s: of %" PRIu64 " lookups in table %s, %" PRIu64
+                     " find a row: the model has not learned keys such as %" PRIu64
+                     "%s. Check that the column is the one of data.train, with values written as "
+                     "there (case, blanks, prefixes)",
+                     dataset_eval_name(job), SHOWN(key->name), m->lookups,
+                     table_of_list(layout, schema->lookup[i].list), m->lookups - m->missed,
+                     key_unmix(m->mixed[0]),
+                     key->kind == COLUMN_CROSS || key->options.hash ? " (a hash)" : "");
+    }
+}
+
+static void eval_rows_begin(struct eval_rows *r, bool counts)
+{
+    const uint32_t lookups = r->source->form.schema->lookups;
+    r->counts = counts;
+    for (uint32_t k = 0; k < pool_threads(r->pool); k++)
+        memset(r->lane[k].misses, 0, lookups * sizeof *r->lane[k].misses);
+}
+
+/* The evaluation is complete. */
+static void eval_rows_say_misses(struct eval_rows *r, const struct job *job)
+{
+    const struct table_schema *s = r->source->form.schema;
+    struct row_misses *all = r->lane[0].misses;
+    for (uint32_t k = 1; k < pool_threads(r->pool); k++)
+        for (uint32_t i = 0; i < s->lookups; i++)
+            row_misses_join(&all[i], &r->lane[k].misses[i]);
+    evaluator_say_misses(job, s, r->layout, all);
 }
 
 /* ---- an evaluation ---- */
@@ -222,6 +304,7 @@ struct evaluator {
     struct sums *sums;                      /* one for each block */
     struct ranking *ranking[JOB_HEADS_MAX]; /* NULL: no metric of the head needs METRIC_SCORES */
     bool said_undefined[METRICS_MAX];
+    bool counted;       /* by an evaluation, what lookups find */
     atomic_bool failed; /* the setter also sets err and e */
     enum err err;
     struct errmsg e;
@@ -437,6 +520,8 @@ enum err evaluator_run(struct evaluator *v, const float *w, const struct row_rea
 {
     assert(!v->rows || rows);
     v->w = w;
+    if (v->rows)
+        eval_rows_begin(v->rows, !v->counted && !rows->untrained);
     for (uint32_t h = 0; h < v->job->model.heads; h++)
         if (v->ranking[h])
             ranking_begin(v->ranking[h]);
@@ -453,6 +538,10 @@ enum err evaluator_run(struct evaluator *v, const float *w, const struct row_rea
     if (all.examples > 0)
         all.loss = all.loss / all.examples + model_penalty(v->model, w);
     err = make_metrics(v, &sums, all.metric, e);
+    if (!err && v->rows && v->rows->counts) {
+        v->counted = true;
+        eval_rows_say_misses(v->rows, v->job);
+    }
     if (!err)
         *out = all;
     return err;

@@ -428,6 +428,13 @@ static enum err prepare(struct encode *x, const char *path, struct errmsg *e)
     return err ? err : blas_take(f->job.worker.threads, e);
 }
 
+static void say_misses(const struct encode *x)
+{
+    for (uint32_t i = 1; i < x->model.folder.job.worker.threads; i++)
+        lane_join_misses(x->worker[0].lane, x->worker[i].lane);
+    lane_say_misses(x->worker[0].lane);
+}
+
 static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
@@ -450,6 +457,7 @@ static enum err encode(struct encode *x, struct errmsg *e)
         return err;
     if (x->read.unread.text[0])
         (void)fprintf(stderr, "gradwire: %s\n", x->read.unread.text);
+    say_misses(x);
     return npy ? array_file_npy(x->array, x->read.rows, path, e)
                : array_file_npz(x->array, x->arrays, x->read.rows, path, e);
 }

@@ -51,8 +51,9 @@ static enum err run(struct evaluate *v, struct pool *pool, struct errmsg *e)
     struct trained *t = &v->model;
     struct evaluator *evaluator;
     struct cut_rows cut = {&t->checkpoints, &t->cut, t->folder.job.training.seed};
-    const struct row_reader rows =
-        t->has_cut ? (struct row_reader){cut_rows_read, &cut, true} : folder_rows(&t->folder);
+    const struct row_reader rows = t->has_cut
+                                       ? (struct row_reader){cut_rows_read, &cut, true, false}
+                                       : folder_rows(&t->folder);
     enum err err =
         evaluator_new(&evaluator, &t->folder.job, t->folder.model, &v->source.source, pool, e);
     if (err)

@@ -2,14 +2,16 @@
 #include "model_cli/trained.h"
 
 #include "common/base/mem.h"
+#include "evaluate/evaluate.h"
 #include "predict/folder.h"
 
 struct lane {
     const struct folder *folder;
     struct scorer *scorer;
     struct leaf_buffer *buffer;
-    struct leaf leaf; /* the rows, once they are all there */
-    float *z;         /* (LANE_ROWS, outputs) */
+    struct leaf leaf;          /* the rows, once they are all there */
+    float *z;                  /* (LANE_ROWS, outputs) */
+    struct row_misses *misses; /* (lookups of the schema) */
 };
 
 static enum err lane_make(struct lane *l, struct errmsg *e)
@@ -17,10 +19,14 @@ static enum err lane_make(struct lane *l, struct errmsg *e)
     const struct folder *f = l->folder;
     const struct leaf_form form = folder_form(f);
     l->z = mem_floats((size_t)LANE_ROWS * model_outputs(f->model));
-    if (!l->z)
+    if (f->schema && f->schema->lookups)
+        l->misses = mem_zalloc(f->schema->lookups, sizeof *l->misses);
+    if (!l->z || (f->schema && f->schema->lookups && !l->misses))
         return err_memory_for(e, "%d rows", LANE_ROWS);
     enum err err = leaf_buffer_new(&l->buffer, &form, LANE_ROWS, LEAF_ALL, e);
-    return err ? err : scorer_new(&l->scorer, f, LANE_ROWS, e);
+    if (!err)
+        err = scorer_new(&l->scorer, f, LANE_ROWS, e);
+    return err || !l->misses ? err : scorer_watch(l->scorer, l->misses, e);
 }
 
 enum err lane_new(struct lane **out, const struct folder *f, struct errmsg *e)
@@ -45,6 +51,7 @@ void lane_free(struct lane *l)
     scorer_free(l->scorer);
     leaf_buffer_free(l->buffer);
     mem_free(l->z);
+    mem_free(l->misses);
     mem_free(l);
 }
 
@@ -89,4 +96,17 @@ enum err lane_score(struct lane *l, const float **z, struct errmsg *e)
 void lane_lookup(struct lane *l, uint32_t i, float *out)
 {
     scorer_lookup(l->scorer, l->leaf.n, l->leaf.keys, i, out);
+}
+
+void lane_join_misses(struct lane *l, const struct lane *other)
+{
+    for (uint32_t i = 0; l->misses && i < l->folder->schema->lookups; i++)
+        row_misses_join(&l->misses[i], &other->misses[i]);
+}
+
+void lane_say_misses(const struct lane *l)
+{
+    const struct folder *f = l->folder;
+    if (l->misses)
+        evaluator_say_misses(&f->job, f->schema, model_layout(f->model)->rows, l->misses);
 }

@@ -106,6 +106,13 @@ static void warn_broken(const struct predict *p)
                       rows, p->read.rows);
 }
 
+static void say_misses(const struct predict *p)
+{
+    for (uint32_t i = 1; i < p->model.folder.job.worker.threads; i++)
+        lane_join_misses(p->worker[0].lane, p->worker[i].lane);
+    lane_say_misses(p->worker[0].lane);
+}
+
 /* ---- rows of csv ---- */
 
 /* Score n rows, at most LANE_ROWS, and add their text. *cells becomes the end of the block. */
@@ -379,8 +386,10 @@ int predict_main(int argc, char **argv)
         err = predict(&p, &e);
     if (!err && p.read.unread.text[0])
         (void)fprintf(stderr, "gradwire: %s\n", p.read.unread.text);
-    if (!err)
+    if (!err) {
+        say_misses(&p);
         warn_broken(&p);
+    }
     if (!err)
         (void)fprintf(stderr, "gradwire: %" PRIu64 " rows in %.1f s, %.0f rows/s\n", p.read.rows,
                       p.seconds, (double)p.read.rows / p.seconds);

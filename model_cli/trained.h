@@ -63,6 +63,9 @@ enum err lane_gather(struct lane *l, struct source *source, uint64_t first, uint
 
 /* Score the finished rows. *z: (rows, model_outputs), valid until the next call. Errors: as scorer_run. */
 enum err lane_score(struct lane *l, const float **z, struct errmsg *e) MUST_CHECK;
+/* Add what another lane's lookups of keys have found, and warn of columns of which nearly no key has a row. */
+void lane_join_misses(struct lane *l, const struct lane *other);
+void lane_say_misses(const struct lane *l);
 /* The outputs of lookup layer i (model_lookup) for the finished rows. out: (rows, width). */
 void lane_lookup(struct lane *l, uint32_t i, float *out);
 

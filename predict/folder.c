@@ -241,8 +241,9 @@ static enum err folder_read_rows(void *ctx, struct row_values *v, struct errmsg 
     const struct folder *f = ctx;
     (void)e;
     for (uint32_t t = 0; t < v->layout->tables; t++) {
-        const struct row_value_keys *of = &v->list[v->layout->table[t].list];
-        table_file_read(f->table[t], of->mixed, of->keys, v->w[t]);
+        const uint32_t list = v->layout->table[t].list;
+        table_file_read(f->table[t], v->list[list].mixed, v->list[list].keys, v->w[t],
+                        v->absent[list]);
     }
     return ERR_OK;
 }

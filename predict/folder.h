@@ -75,6 +75,10 @@ void scorer_free(struct scorer *s);
 enum err scorer_run(struct scorer *s, uint32_t n, const float *x, const struct leaf_keys *keys,
                     float *out, struct errmsg *e) MUST_CHECK;
 
+/* From now on count what the lookups of scorer_run, and of lookup layer 0, find. misses: (lookups of the schema); they must
+ * outlive the scorer. Errors: ERR_NOMEM. */
+enum err scorer_watch(struct scorer *s, struct row_misses *misses, struct errmsg *e) MUST_CHECK;
+
 /* The output of lookup layer i (model_lookup) for n rows. out: (n, width). */
 void scorer_lookup(struct scorer *s, uint32_t n, const struct leaf_keys *keys, uint32_t i,
                    float *out);

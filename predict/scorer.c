@@ -3,6 +3,7 @@
 #include "predict/folder.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "common/base/mem.h"
 #include "common/math/kernels.h"
@@ -17,6 +18,8 @@ struct scorer {
     uint32_t keys_max[ROW_TABLES_MAX]; /* of each list: the most keys that rows_max rows have */
     float *row[ROW_TABLES_MAX];        /* of each table: (keys_max of its list, dim) */
     struct leaf_rows rows;
+    struct row_misses *misses; /* scorer_watch; NULL: not wanted */
+    uint8_t *absent;           /* (the most keys of a list) while it counts them */
 };
 
 /* Each of the model's lookups adds its column's keys to its list. */
@@ -79,11 +82,23 @@ void scorer_free(struct scorer *s)
     model_run_free(s->run);
     for (uint32_t i = 0; i < ROW_TABLES_MAX; i++)
         mem_free(s->row[i]);
+    mem_free(s->absent);
     mem_free(s);
 }
 
+enum err scorer_watch(struct scorer *s, struct row_misses *misses, struct errmsg *e)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; s->layout && i < s->layout->lists; i++)
+        most = s->keys_max[i] > most ? s->keys_max[i] : most;
+    s->absent = mem_zalloc(most, sizeof *s->absent);
+    s->misses = s->absent ? misses : NULL;
+    return s->absent ? ERR_OK : err_memory_for(e, "scores");
+}
+
 /* Copy the rows of the keys in table `first` and in those like it. */
-static void read_tables(struct scorer *s, uint32_t first, const struct key_list *list)
+static void read_tables(struct scorer *s, uint32_t first, const struct key_list *list,
+                        uint8_t *absent)
 {
     const struct table_file *table[ROW_TABLES_MAX];
     float *row[ROW_TABLES_MAX];
@@ -93,17 +108,31 @@ static void read_tables(struct scorer *s, uint32_t first, const struct key_list 
             table[n] = s->folder->table[t];
             row[n++] = s->row[t];
         }
-    table_file_read_like(table, n, list->mixed, list->keys, row);
+    table_file_read_like(table, n, list->mixed, list->keys, row, absent);
+}
+
+/* All tables of the list are read. */
+static void count_misses(struct scorer *s, uint32_t n, const struct leaf_keys *keys, uint32_t list)
+{
+    const struct table_schema *schema = s->folder->schema;
+    for (uint32_t i = 0; i < schema->lookups; i++)
+        if (schema->lookup[i].list == list)
+            row_misses_count(&s->misses[i], &keys->column[i], n, &keys->list[list], s->absent);
+    memset(s->absent, 0, keys->list[list].keys * sizeof *s->absent);
 }
 
 /* Copy the rows of the keys, in all tables. */
-static void scorer_read_rows(struct scorer *s, const struct leaf_keys *keys)
+static void scorer_read_rows(struct scorer *s, uint32_t n, const struct leaf_keys *keys,
+                             bool counts)
 {
+    counts = counts && s->misses;
     for (uint32_t t = 0; s->layout && t < s->layout->tables; t++) {
-        const struct key_list *list = &keys->list[s->layout->table[t].list];
-        assert(list->keys <= s->keys_max[s->layout->table[t].list]);
+        const uint32_t list = s->layout->table[t].list;
+        assert(keys->list[list].keys <= s->keys_max[list]);
         if (!s->folder->like[t])
-            read_tables(s, t, list);
+            read_tables(s, t, &keys->list[list], counts ? s->absent : NULL);
+        if (counts && (t + 1 == s->layout->tables || s->layout->table[t + 1].list != list))
+            count_misses(s, n, keys, list);
     }
 }
 
@@ -113,7 +142,7 @@ enum err scorer_run(struct scorer *s, uint32_t n, const float *x, const struct l
     const struct leaf of = {.n = n, .x = x, .keys = keys, .rows = &s->rows};
     assert(n <= s->rows_max);
     unsigned was = kernels_flush_begin();
-    scorer_read_rows(s, keys);
+    scorer_read_rows(s, n, keys, true);
     enum err err = model_predict(s->run, s->folder->packed, &of, out, e);
     kernels_flush_end(was);
     return err;
@@ -125,7 +154,7 @@ void scorer_lookup(struct scorer *s, uint32_t n, const struct leaf_keys *keys, u
     const struct leaf of = {.n = n, .keys = keys, .rows = &s->rows};
     assert(n <= s->rows_max && s->layout);
     unsigned was = kernels_flush_begin();
-    scorer_read_rows(s, keys);
+    scorer_read_rows(s, n, keys, i == 0); /* one layer after the other looks up the same rows */
     model_look_up(s->run, s->folder->w, &of, i, out);
     kernels_flush_end(was);
 }

@@ -278,6 +278,12 @@ static const char *found_row(const struct table_file *t, const struct table_file
     return t->part[l->part - found->part].rows + l->row * t->of->dim * sizeof(float);
 }
 
+static void mark_group(const struct lookup *lookup, uint32_t n, uint8_t *absent)
+{
+    for (uint32_t i = 0; i < n; i++)
+        absent[i] |= lookup[i].row == NO_ROW;
+}
+
 /* Each loop asks memory for what the next one reads, for all lookups of the group. */
 static void find_group(const struct table_file *t, const uint64_t *mixed, uint32_t n,
                        struct lookup *lookup)
@@ -305,20 +311,23 @@ static void copy_group(const struct table_file *t, const struct table_file *foun
 }
 
 void table_file_read_like(const struct table_file *const *t, uint32_t tables, const uint64_t *mixed,
-                          uint32_t n, float *const *w)
+                          uint32_t n, float *const *w, uint8_t *absent)
 {
     struct lookup lookup[GROUP];
     for (uint32_t at = 0; at < n; at += GROUP) {
         uint32_t group = n - at < GROUP ? n - at : GROUP;
         find_group(t[0], mixed + at, group, lookup);
+        if (absent)
+            mark_group(lookup, group, absent + at);
         for (uint32_t i = 0; i < tables; i++)
             copy_group(t[i], t[0], lookup, mixed + at, group, w[i] + (size_t)at * t[i]->of->dim);
     }
 }
 
-void table_file_read(const struct table_file *t, const uint64_t *mixed, uint32_t n, float *w)
+void table_file_read(const struct table_file *t, const uint64_t *mixed, uint32_t n, float *w,
+                     uint8_t *absent)
 {
-    table_file_read_like(&t, 1, mixed, n, &w);
+    table_file_read_like(&t, 1, mixed, n, &w, absent);
 }
 
 bool table_file_is_like(const struct table_file *a, const struct table_file *b)

@@ -20,13 +20,15 @@ enum err table_file_open(struct table_file **t, const char *folder, const struct
 void table_file_close(struct table_file *t); /* NULL: nothing to do */
 
 /* Write the rows of n mixed keys, in any order: w (n, dim). A key without a row has row_absent_value, as in an evaluation.
- * Allocates nothing, and takes no lock. Thread: any. */
-void table_file_read(const struct table_file *t, const uint64_t *mixed, uint32_t n, float *w);
+ * absent: (n) becomes 1 for a key without a row, and is otherwise unchanged; NULL: not wanted. Allocates nothing, and takes no
+ * lock. Thread: any. */
+void table_file_read(const struct table_file *t, const uint64_t *mixed, uint32_t n, float *w,
+                     uint8_t *absent);
 
 /* The same from `tables` tables that have the same keys (table_file_is_like): w[i] (n, dim) is for t[i]. Each key is found
  * once. */
 void table_file_read_like(const struct table_file *const *t, uint32_t tables, const uint64_t *mixed,
-                          uint32_t n, float *const *w);
+                          uint32_t n, float *const *w, uint8_t *absent);
 /* True if they have the same keys in the same files. Reads all keys. */
 bool table_file_is_like(const struct table_file *a, const struct table_file *b);
 

@@ -14,6 +14,8 @@ static void forget(struct row_values *v, uint32_t list)
 {
     struct row_value_keys *k = &v->list[list];
     mem_free(k->mixed);
+    mem_free(v->absent[list]);
+    v->absent[list] = NULL;
     *k = (struct row_value_keys){0};
     for (uint32_t t = 0; t < v->layout->tables; t++)
         if (v->layout->table[t].list == list) {
@@ -40,7 +42,8 @@ static uint32_t roomy(uint32_t keys)
 static bool allocate(struct row_values *v, uint32_t list, uint32_t room)
 {
     v->list[list].mixed = mem_resize(NULL, room, sizeof *v->list[list].mixed);
-    bool all = v->list[list].mixed != NULL;
+    v->absent[list] = mem_resize(NULL, room, sizeof *v->absent[list]);
+    bool all = v->list[list].mixed && v->absent[list];
     for (uint32_t t = 0; t < v->layout->tables && all; t++)
         if (v->layout->table[t].list == list) {
             v->w[t] = mem_floats((size_t)room * v->layout->table[t].dim);
@@ -61,6 +64,8 @@ enum err row_values_reserve(struct row_values *v, uint32_t list, uint32_t keys, 
         v->list[list].room = roomy(keys);
     }
     v->list[list].keys = keys;
+    if (keys)
+        memset(v->absent[list], 0, keys * sizeof *v->absent[list]);
     return ERR_OK;
 }
 
@@ -151,6 +156,13 @@ enum err row_values_want(struct row_values *v, const struct leaf_keys *const *le
 
 /* ---- reading ---- */
 
+void row_values_miss(struct row_values *v, uint32_t table, uint64_t seed, uint32_t i)
+{
+    const struct row_table_spec *t = &v->layout->table[table];
+    row_absent_value(t, seed, v->list[t->list].mixed[i], v->w[table] + (size_t)i * t->dim);
+    v->absent[t->list][i] = 1;
+}
+
 static void copy_row(const struct row_values *v, uint32_t list, size_t from, size_t to,
                      float *const *w)
 {
@@ -162,7 +174,7 @@ static void copy_row(const struct row_values *v, uint32_t list, size_t from, siz
 }
 
 uint32_t row_values_copy(const struct row_values *v, uint32_t list, const struct key_list *keys,
-                         float *const *w)
+                         float *const *w, uint8_t *absent)
 {
     const struct row_value_keys *have = &v->list[list];
     uint32_t found = 0;
@@ -172,7 +184,44 @@ uint32_t row_values_copy(const struct row_values *v, uint32_t list, const struct
         if (at == have->keys || have->mixed[at] != keys->mixed[i])
             continue;
         copy_row(v, list, at, i, w);
+        if (absent)
+            absent[i] = v->absent[list][at];
         found++;
     }
     return found;
+}
+
+/* ---- lookups that find nothing ---- */
+
+static void keep_miss(struct row_misses *m, uint64_t mixed)
+{
+    uint32_t i = 0;
+    if (m->kept == ROW_MISSES_KEPT)
+        return;
+    while (i < m->kept && m->mixed[i] != mixed)
+        i++;
+    m->mixed[i] = mixed;
+    m->kept += i == m->kept;
+}
+
+void row_misses_count(struct row_misses *m, const struct lookup_column *c, uint32_t n,
+                      const struct key_list *list, const uint8_t *absent)
+{
+    for (uint32_t row = 0; row < n; row++)
+        for (uint32_t i = 0; i < (c->count ? c->count[row] : c->width); i++) {
+            const uint32_t at = c->at[(size_t)row * c->width + i];
+            m->lookups += at != LOOKUP_NONE;
+            if (at == LOOKUP_NONE || !absent[at])
+                continue;
+            m->missed++;
+            keep_miss(m, list->mixed[at]);
+        }
+}
+
+void row_misses_join(struct row_misses *m, const struct row_misses *other)
+{
+    m->lookups += other->lookups;
+    m->missed += other->missed;
+    for (uint32_t i = 0; i < other->kept; i++)
+        keep_miss(m, other->mixed[i]);
 }

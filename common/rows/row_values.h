@@ -23,7 +23,10 @@ struct row_values {
     const struct row_layout *layout;
     struct row_value_keys list[ROW_TABLES_MAX]; /* for each list of the layout */
     float *w[ROW_TABLES_MAX];                   /* for each table: (keys of its list, dim) */
-    uint64_t *scratch;                          /* used while key lists are merged */
+    /* for each list: (keys) 1: a reader found no row of this key in one of its tables (row_values_miss); row_values_reserve
+     * sets zeros */
+    uint8_t *absent[ROW_TABLES_MAX];
+    uint64_t *scratch; /* used while key lists are merged */
     size_t scratch_keys;
 };
 
@@ -41,19 +44,34 @@ enum err row_values_reserve(struct row_values *v, uint32_t list, uint32_t keys,
 enum err row_values_want(struct row_values *v, const struct leaf_keys *const *leaf, uint32_t leaves,
                          struct errmsg *e) MUST_CHECK;
 
+/* Key i of the table's list has no row: writes row_absent_value, and marks it. */
+void row_values_miss(struct row_values *v, uint32_t table, uint64_t seed, uint32_t i);
+
 /* Copies the rows of these keys of one list, for each of its tables: w[table] is (keys, dim), indexed by table of
- * the layout; entries of other lists are not used. A key that `v` lacks leaves its row unchanged. Returns how many
+ * the layout; entries of other lists are not used. absent: (keys) also their marks; NULL: not wanted. A key that `v` lacks leaves its row unchanged. Returns how many
  * keys were found. Thread: any number in parallel, while *v does not change. */
 uint32_t row_values_copy(const struct row_values *v, uint32_t list, const struct key_list *keys,
-                         float *const *w);
+                         float *const *w, uint8_t *absent);
+
+/* The lookups of one key column. */
+enum { ROW_MISSES_KEPT = 20 };
+struct row_misses {
+    uint64_t lookups, missed; /* missed: those of a key without a row */
+    uint32_t kept;
+    uint64_t mixed[ROW_MISSES_KEPT]; /* (kept) the first different ones of these keys */
+};
+/* Count the lookups of n rows in one column. list, absent: the keys and marks of the column's list. */
+void row_misses_count(struct row_misses *m, const struct lookup_column *c, uint32_t n,
+                      const struct key_list *list, const uint8_t *absent);
+void row_misses_join(struct row_misses *m, const struct row_misses *other);
 
 /* A source of rows: shards or a checkpoint. */
 struct row_reader {
-    /* Fills w for each key of *v; for a missing row it writes row_absent_value. Errors: its own. Thread: one at a
-     * time. */
+    /* Fills w for each key of *v; a missing row gets row_values_miss. Errors: its own. Thread: one at a time. */
     enum err (*read)(void *ctx, struct row_values *v, struct errmsg *e);
     void *ctx;
     bool in_one_pass; /* it scans all rows, so call it once, for all keys */
+    bool untrained;   /* no row is trained yet: that rows are missing has no meaning */
 };
 
 #endif

@@ -65,6 +65,18 @@ model:
 optimizer: {adagrad: {learning_rate: 0.1}}
 training: {batch_size: 100, epochs: 2, monitor: loss, microbatches: 4}
 """
+IDS = """
+name: ids
+data: {format: csv, train: train.csv, eval: FILE, header: names, columns: [{key: user}, {key: {name: item, hash: false, missing: {key: 0}}},
+  {cross: {name: pair, of: [user, item]}}, {label: y}]}
+model:
+  input: {shape: auto}
+  layers: [{embedding: {inputs: [user, pair], output_dim: 2, name: e}}, {linear: {inputs: item, name: w}},
+    {dense: {units: 1, inputs: e, name: d}}, {add: [w, d]}, sigmoid]
+  loss: binary_crossentropy
+training: {batch_size: 20, epochs: 2, microbatches: 4}
+optimizer: {sgd: {learning_rate: 0.1}}
+"""
 
 
 def csv_rows(rows, seed, header=True):
@@ -255,6 +267,42 @@ class EvaluateTest(ModelCase):
             self.assertIn(f"{name} is damaged", said)
             self.assertIn("its content is not what was written", said)
         path.write_bytes(was)
+
+    def test_keys_that_have_no_row_are_warned_of_once(self):
+        def rows(path, user, item, users=60):
+            lines = "".join(f"{user}{i % users},{item + i * 7 % 30},{i % 2}\n" for i in range(1200))
+            (self.tmp / path).write_text("user,item,y\n" + lines)
+
+        def warned(text):
+            return [line.split("warn ")[-1].split(": ", 1)[-1] for line in text.splitlines() if "find a row" in line]
+        rows("train.csv", "user_", 100)
+        rows("same.csv", "user_", 100)
+        rows("case.csv", "User_", 100)
+        rows("range.csv", "user_", 200)
+        rows("few.csv", "User_", 100, users=19)
+        rows("most.csv", "user_", 100, users=3000)
+        one = self.train("--evaluator", job=self.job(IDS.replace("FILE", "same.csv")))
+        self.assertEqual(warned(one.stderr() + one.log("evaluator-0")), [])
+        case = "column user: of 1200 lookups in table e, 0 find a row"
+        other = self.train(job=self.job(IDS.replace("FILE", "case.csv")), out=self.tmp / "other")
+        got = [line for line in warned(other.log("worker-0")) if "column user" in line]
+        self.assertEqual(len(got), 1, got)
+        self.assertRegex(got[0], f"^data.eval: {case}: the model has not learned keys such as [0-9]+ \\(a hash\\). Check that")
+        other = self.train("--evaluator", job=self.job(IDS.replace("FILE", "case.csv")), out=self.tmp / "apart")
+        self.assertEqual(len([line for line in warned(other.log("evaluator-0")) if case in line]), 1)
+        for model in (self.out, self.out / "checkpoints"):
+            for words in (["evaluate", model], ["predict", model], ["encode", model, "--output=a.npz"]):
+                def said(file):
+                    return warned(subprocess.run([MODEL, words[0], words[1], file, *words[2:]], capture_output=True, text=True,
+                                                 timeout=DEADLINE_S, cwd=self.tmp, check=True).stderr)
+                for file in ("same.csv", "few.csv", "most.csv"):
+                    self.assertEqual([line for line in said(file) if "column pair" not in line], [], file)
+                self.assertEqual(sum(line.startswith(f"case.csv: {case}: ") for line in said("case.csv")), 1, words)
+                items = [line for line in said("range.csv") if "column item" in line]
+                self.assertEqual(len(items), 1)
+                self.assertRegex(items[0], "^range.csv: column item: of 1200 lookups in table w, 0 find a row: the model has not "
+                                           r"learned keys such as 2\d\d\. Check that the column is the one of data.train, ")
+
 
 
 if __name__ == "__main__":

@@ -161,6 +161,7 @@ static void rows_come_from_the_cut_and_others_have_their_first_value(void **stat
             uint64_t mixed = v.list[0].mixed[k];
             bool there = was_in_cut(mixed);
             assert_true(v.w[0][k] == (there ? value_of(1, mixed, 0) : 1.0f));
+            assert_int_equal(v.absent[0][k], !there);
             for (uint32_t i = 0; i < 3; i++)
                 assert_true(v.w[1][3 * k + i] == (there ? value_of(0, mixed, i) : 9.0f));
         }

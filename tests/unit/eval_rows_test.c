@@ -113,7 +113,7 @@ static enum err run(struct fixture *f, uint32_t threads, bool in_one_pass, struc
         fail_msg("%s", f->e.text);
     if (f->stops)
         f->stops = v;
-    const struct row_reader reader = {read_rows, f, in_one_pass};
+    const struct row_reader reader = {read_rows, f, in_one_pass, false};
     enum err err = evaluator_run(v, f->w, &reader, out, &f->e);
     evaluator_free(v);
     pool_free(pool);
@@ -231,7 +231,7 @@ static void without_memory_an_evaluation_says_so(void **state)
     struct sums sums;
     struct pool *pool;
     struct evaluator *v = NULL;
-    const struct row_reader reader = {read_rows, &f, false};
+    const struct row_reader reader = {read_rows, &f, false, false};
     bool fired = true;
     setup(&f);
     assert_int_equal(pool_new(&pool, 1, &f.e), ERR_OK);

@@ -131,6 +131,9 @@ static void an_answer_fills_rows_and_what_is_absent_has_its_first_value(void **s
     row_first_value(&layout.table[1], 42, BUCKET(2048), &first);
     assert_true(v.w[1][2] == first);
     assert_true(v.w[2][3] == 0 && v.w[2][5] == 0);
+    const uint8_t absent[] = {0, 0, 1, 1, 1}; /* in a or in b */
+    assert_memory_equal(v.absent[0], absent, sizeof absent);
+    assert_true(v.absent[1][0] == 0 && v.absent[1][1] == 1);
     row_values_close(&v);
 }
 

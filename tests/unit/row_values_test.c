@@ -124,7 +124,7 @@ static void a_leaf_gets_its_rows_of_all_tables_of_the_list(void **state)
     fill(&v);
     float a[4], b[1] = {-1}, c[6];
     float *const w[] = {a, b, c};
-    assert_int_equal(row_values_copy(&v, 0, &KEYS(5, 12), w), 2);
+    assert_int_equal(row_values_copy(&v, 0, &KEYS(5, 12), w, NULL), 2);
     for (uint32_t i = 0; i < 2; i++) {
         assert_true(a[i] == value(0, 5, i) && a[2 + i] == value(0, 12, i));
         assert_true(c[i] == value(2, 5, i) && c[3 + i] == value(2, 12, i));
@@ -144,9 +144,55 @@ static void a_key_that_is_not_there_is_counted_and_its_row_left_alone(void **sta
     fill(&v);
     float b[] = {-1, -1, -1, -1};
     float *const w[] = {NULL, b, NULL};
-    assert_int_equal(row_values_copy(&v, 1, &KEYS(2, 3, 5, 9), w), 1);
+    assert_int_equal(row_values_copy(&v, 1, &KEYS(2, 3, 5, 9), w, NULL), 1);
     assert_true(b[0] == -1.0f && b[1] == value(1, 3, 0) && b[2] == -1.0f && b[3] == -1.0f);
     row_values_close(&v);
+}
+
+static void a_leaf_gets_the_marks_of_absent_rows_which_end_with_the_next_keys(void **state)
+{
+    (void)state;
+    const struct key_list list[] = {KEYS(1, 5, 9, 12), KEYS(3)};
+    const struct leaf_keys all = {.lists = 2, .list = list}, *leaf = &all;
+    struct row_values v;
+    float a[4], c[6];
+    float *const w[] = {a, NULL, c};
+    uint8_t absent[2] = {7, 7};
+    row_values_init(&v, &LAYOUT);
+    assert_int_equal(row_values_want(&v, &leaf, 1, NULL), ERR_OK);
+    row_values_miss(&v, 2, 1, 1);
+    assert_int_equal(row_values_copy(&v, 0, &KEYS(5, 12), w, absent), 2);
+    assert_true(absent[0] == 1 && absent[1] == 0);
+    assert_int_equal(row_values_want(&v, &leaf, 1, NULL), ERR_OK);
+    assert_int_equal(v.absent[0][1], 0);
+    row_values_close(&v);
+}
+
+static void lookups_that_miss_are_counted_and_their_first_keys_kept(void **state)
+{
+    (void)state;
+    enum { KEYS_N = 30 };
+    uint64_t mixed[KEYS_N];
+    uint8_t absent[KEYS_N];
+    for (uint32_t i = 0; i < KEYS_N; i++) {
+        mixed[i] = 100 + i;
+        absent[i] = i != 3;
+    }
+    const uint32_t at[] = {3, 4, LOOKUP_NONE, 4, 9, 9}, count[] = {2, 2, 1};
+    const struct lookup_column c = {.width = 2, .count = count, .at = at};
+    struct row_misses m = {0}, other = {0};
+    const struct key_list list = {KEYS_N, mixed};
+    row_misses_count(&m, &c, 3, &list, absent);
+    assert_true(m.lookups == 4 && m.missed == 3 && m.kept == 2);
+    assert_true(m.mixed[0] == 104 && m.mixed[1] == 109);
+    uint32_t each[KEYS_N];
+    for (uint32_t i = 0; i < KEYS_N; i++)
+        each[i] = i;
+    row_misses_count(&other, &(struct lookup_column){.width = 1, .at = each}, KEYS_N, &list,
+                     absent);
+    assert_true(other.missed == KEYS_N - 1 && other.kept == ROW_MISSES_KEPT);
+    row_misses_join(&m, &other);
+    assert_true(m.lookups == KEYS_N + 4 && m.missed == KEYS_N + 2 && m.kept == ROW_MISSES_KEPT);
 }
 
 static void memory_that_is_there_is_used_again(void **state)
@@ -194,6 +240,8 @@ int main(void)
         cmocka_unit_test(the_union_of_any_number_of_leaves_is_sorted_and_without_doubles),
         cmocka_unit_test(a_leaf_gets_its_rows_of_all_tables_of_the_list),
         cmocka_unit_test(a_key_that_is_not_there_is_counted_and_its_row_left_alone),
+        cmocka_unit_test(a_leaf_gets_the_marks_of_absent_rows_which_end_with_the_next_keys),
+        cmocka_unit_test(lookups_that_miss_are_counted_and_their_first_keys_kept),
         cmocka_unit_test(memory_that_is_there_is_used_again),
         cmocka_unit_test(without_memory_there_are_no_keys_and_the_next_call_may_succeed),
     };

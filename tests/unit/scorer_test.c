@@ -372,7 +372,8 @@ static void an_evaluation_of_the_files_is_trainings_own_to_the_bit(void **state)
     for (size_t i = 0; i < KINDS; i++) {
         struct fixture f;
         setup(&f, &kinds[i]);
-        const struct row_reader files = folder_rows(&f.folder), own = {read_trained, &f.t, false};
+        const struct row_reader files = folder_rows(&f.folder),
+                                own = {read_trained, &f.t, false, false};
         struct sums a = evaluate(&f, &f.folder.job, f.folder.model, f.folder.w, &files);
         struct sums b = evaluate(&f, &f.t.job, f.t.model, f.t.w, &own);
         assert_memory_equal(&a, &b, sizeof a);

@@ -112,7 +112,9 @@ static void check_rows(const struct table_file *t, keys_of *key)
     for (uint64_t i = 0; i < ROWS; i += N) {
         for (uint64_t k = 0; k < N; k++)
             mixed[k] = key_mix(key((i + k * 37) % ROWS));
-        table_file_read(t, mixed, N, w);
+        uint8_t absent[N] = {0}, none[N] = {0};
+        table_file_read(t, mixed, N, w, absent);
+        assert_memory_equal(absent, none, N);
         for (uint64_t k = 0; k < N; k++)
             for (uint32_t d = 0; d < DIM; d++)
                 assert_true(w[k * DIM + d] == value_of(key_unmix(mixed[k]), d));
@@ -126,7 +128,9 @@ static void check_absent(const struct table_file *t, keys_of *key)
         float w[DIM], first[DIM];
         if (key == high || key(i) == UINT64_MAX) /* the next one is there */
             mixed = key_mix(i + 1);
-        table_file_read(t, &mixed, 1, w);
+        uint8_t absent = 0;
+        table_file_read(t, &mixed, 1, w, &absent);
+        assert_int_equal(absent, 1);
         row_absent_value(&table, SEED, mixed, first);
         assert_memory_equal(w, first, sizeof w);
     }
@@ -327,9 +331,9 @@ static void tables_with_the_same_keys_are_read_together(void **state)
     assert_true(table_file_is_like(own[0], own[1]));
     for (uint64_t k = 0; k < N; k++) /* some are absent */
         mixed[k] = key_mix(k % 5 ? hashed(k * 37) : k);
-    table_file_read_like(both, 2, mixed, N, to);
-    table_file_read(own[0], mixed, N, rows);
-    table_file_read(own[1], mixed, N, others);
+    table_file_read_like(both, 2, mixed, N, to, NULL);
+    table_file_read(own[0], mixed, N, rows, NULL);
+    table_file_read(own[1], mixed, N, others, NULL);
     assert_memory_equal(is[0], rows, sizeof rows);
     assert_memory_equal(is[1], others, sizeof others);
     assert_true(is[1][DIM] == value_of(hashed(37), DIM));

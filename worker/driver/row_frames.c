@@ -239,7 +239,6 @@ static enum err table_rows(struct row_values *v, uint32_t table, enum row_codec 
                            struct span span, uint64_t seed, struct rest *r)
 {
     const struct row_table_spec *spec = &v->layout->table[table];
-    const uint64_t *mixed = v->list[spec->list].mixed + span.first;
     uint32_t keys = (uint32_t)keys_in(span);
     struct row_decoder d;
     const uint8_t *bits, *rows;
@@ -249,7 +248,7 @@ static enum err table_rows(struct row_values *v, uint32_t table, enum row_codec 
     float *w = v->w[table] + span.first * spec->dim;
     for (uint32_t i = 0; i < keys; i++, w += spec->dim) {
         if (!is_there(bits, i))
-            row_absent_value(spec, seed, mixed[i], w);
+            row_values_miss(v, table, seed, (uint32_t)span.first + i);
         else if (row_decoder_take(&d, i, w))
             return ERR_PROTO;
     }

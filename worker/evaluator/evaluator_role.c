@@ -409,8 +409,9 @@ static enum err evaluate_cut(struct watch *v, const struct manifest *m, struct s
         return err;
     err = checkpoint_read_learned(r->checkpoints, m, &r->job->optimizer, v->w, e);
     if (!err && !atomic_load(&signals)) /* a signal may have come while the weights were read */
-        err = evaluator_run(v->evaluator, v->w, &(struct row_reader){cut_rows_read, &rows, true},
-                            sums, e);
+        err =
+            evaluator_run(v->evaluator, v->w,
+                          &(struct row_reader){cut_rows_read, &rows, true, m->step == 0}, sums, e);
     place_release(hold);
     return err;
 }

@@ -270,7 +270,7 @@ static enum err take_rows(struct worker_thread *t, const struct leaf_keys *keys,
     for (uint32_t i = 0; keys && i < g->layout->lists && !err; i++) {
         err = row_values_reserve(&t->rows, i, keys->list[i].keys, NULL);
         if (!err)
-            (void)row_values_copy(&g->held->rows, i, &keys->list[i], t->rows.w);
+            (void)row_values_copy(&g->held->rows, i, &keys->list[i], t->rows.w, NULL);
     }
     for (uint32_t i = 0; i < g->layout->tables && !err; i++) {
         rows->w[i] = t->rows.w[i];

@@ -73,6 +73,11 @@ struct spelling {
     struct learned_spelling of;
 };
 
+struct unknown {
+    const char *path; /* NULL: no row has such a word */
+    struct learned_unknown of;
+};
+
 /* Blocks of the last file that was closed. */
 struct spread {
     const struct csv_file *file;
@@ -118,6 +123,7 @@ struct csv {
     struct place zero, minus;   /* the positions of the first labels 0 and -1 */
     struct place odd[CSV_ODDS]; /* the position of the first */
     struct spelling *spelled;   /* (inputs + 2) of each column, or NULL */
+    struct unknown *unknown;    /* (inputs) */
     enum err err;
     struct errmsg e; /* the first error in the order of the text */
     struct errmsg first_bad;
@@ -521,6 +527,17 @@ static void note_spellings(struct csv *c, const struct work *w)
             c->spelled[i] = (struct spelling){w->file->path, w->piece.learned.spelled[i]};
 }
 
+static void note_unknown(struct csv *c, const struct work *w)
+{
+    for (uint32_t i = 0; w->piece.learned.any_unknown && i < c->table->schema->inputs; i++) {
+        const struct learned_unknown *of = &w->piece.learned.unknown[i];
+        const uint64_t rows = c->unknown[i].of.rows + of->rows;
+        if (!c->unknown[i].path && of->rows)
+            c->unknown[i] = (struct unknown){w->file->path, *of};
+        c->unknown[i].of.rows = rows;
+    }
+}
+
 static void join_contents(struct csv *c, const struct work *w)
 {
     if (c->reading->sink)
@@ -554,6 +571,7 @@ static enum err join(struct csv *c, struct work *w, struct errmsg *e)
     join_contents(c, w);
     note_odd(c, w);
     note_spellings(c, w);
+    note_unknown(c, w);
     dataset_see_also(&c->seen, &w->seen);
     c->rows += w->piece.rows;
     enum err err = count_bad(c, w, e);
@@ -679,6 +697,15 @@ static void say_unknown_words(const struct reading *r, const struct schema_input
                  printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes));
 }
 
+/* More than a quarter of the rows, but a few: rare words are normal. A vocabulary that is given can leave words out. */
+static bool is_often_unknown(const struct csv *c, uint32_t i)
+{
+    enum { FEW = 20 };
+    const uint64_t rows = c->unknown[i].of.rows;
+    return c->reading->eval && c->table->schema->input[i].learns && rows >= FEW &&
+           rows > c->rows / 4;
+}
+
 /* A look has read the beginnings alone. */
 static bool looked_partly(const struct csv *c)
 {
@@ -694,8 +721,17 @@ static void say_unknown(const struct csv *c, uint32_t threads)
         return;
     for (uint32_t i = 0; i < s->inputs; i++) {
         const struct schema_input *in = &s->input[i];
-        if (!rows || !is_unknown(c, threads, i))
+        if (!rows || !is_unknown(c, threads, i)) {
+            if (rows && is_often_unknown(c, i))
+                dataset_warn(
+                    c->reading,
+                    "%s: column %s: %" PRIu64 " of %" PRIu64
+                    " rows have a word that is not in data.train, such as \"%s\" (%s), and "
+                    "is unknown to the model: check case, blanks (data.trim) and quotes",
+                    c->reading->key, SHOWN(in->name), c->unknown[i].of.rows, c->rows,
+                    c->unknown[i].of.shown, c->unknown[i].path);
             continue;
+        }
         if (in->kind == COLUMN_CATEGORY)
             say_unknown_words(c->reading, in);
         else if (rows > 1)
@@ -995,7 +1031,9 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     c->work = mem_zalloc(threads, sizeof *c->work);
     c->spelled =
         c->format.meaning.markers ? mem_zalloc((size_t)inputs + 2, sizeof *c->spelled) : NULL;
-    bool all = c->file && c->tail && c->work && (c->spelled || !c->format.meaning.markers);
+    c->unknown = mem_zalloc(inputs, sizeof *c->unknown);
+    bool all =
+        c->file && c->tail && c->work && c->unknown && (c->spelled || !c->format.meaning.markers);
     enum err err = all ? ERR_OK : err_memory(e);
     for (uint32_t i = 0; i < threads && !err; i++)
         err = work_init(&c->work[i], c, e);
@@ -1028,6 +1066,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     stream_close(c->stream);
     mem_free(c->file);
     mem_free(c->spelled);
+    mem_free(c->unknown);
     mem_free(c->tail);
     mem_free(c->work);
     return err;

@@ -35,13 +35,14 @@ enum err learned_init(struct learned *t, const struct table_schema *s, bool samp
 {
     const uint32_t inputs = s->inputs;
     *t = (struct learned){.seen = mem_zalloc(inputs, sizeof *t->seen),
+                          .unknown = mem_zalloc(inputs, sizeof *t->unknown),
                           .words = mem_zalloc(inputs, sizeof *t->words),
                           .rounded = rounded_inputs(s)};
     t->rounding = samples ? mem_zalloc(inputs + 1, sizeof *t->rounding) : NULL;
     t->divided = samples ? mem_zalloc((size_t)s->keys + 1, sizeof *t->divided) : NULL;
     t->spelled = spelled ? mem_zalloc((size_t)inputs + 2, sizeof *t->spelled) : NULL;
     return ((t->rounding && t->divided) || !samples) && (t->spelled || !spelled) && t->seen &&
-                   t->words
+                   t->unknown && t->words
                ? ERR_OK
                : ERR_NOMEM;
 }
@@ -53,6 +54,7 @@ void learned_close(struct learned *t, uint32_t inputs)
     for (uint32_t i = 0; i <= inputs && t->rounding; i++)
         mem_free(t->rounding[i]);
     mem_free(t->seen);
+    mem_free(t->unknown);
     mem_free(t->words);
     mem_free(t->spelled);
     mem_free(t->divided);
@@ -64,8 +66,12 @@ void learned_clear(struct learned *t, uint32_t inputs)
 {
     if (t->spelled)
         memset(t->spelled, 0, ((size_t)inputs + 2) * sizeof *t->spelled);
-    for (uint32_t i = 0; i < inputs; i++)
+    for (uint32_t i = 0; i < inputs; i++) {
         vocabulary_clear(&t->words[i]);
+        if (t->any_unknown)
+            t->unknown[i].rows = 0;
+    }
+    t->any_unknown = false;
 }
 
 static void learned_note_spelling(struct learned *t, const struct meaning *m, uint32_t cell,
@@ -383,6 +389,13 @@ static bool encode_learns(const struct encoding *x)
     return x->m->learning && encode_input(x)->learns;
 }
 
+static void learned_note_unknown(struct learned *t, uint32_t cell, struct batch_text text)
+{
+    t->any_unknown = true;
+    if (t->unknown[cell].rows++ == 0)
+        (void)csv_hint_shown(t->unknown[cell].shown, text.at, text.bytes);
+}
+
 /* The text is not one of several markers of a missing value. known: what it is if the vocabulary has it. */
 static void put_word(struct encoding *x, uint32_t row, struct batch_text t, enum learned_seen known)
 {
@@ -393,6 +406,8 @@ static void put_word(struct encoding *x, uint32_t row, struct batch_text t, enum
     } else {
         number = vocabulary_find(&encode_input(x)->words, t.at, t.bytes);
         x->t->seen[cell] |= (uint8_t)(number != VOCABULARY_NONE ? known : LEARNED_OTHER);
+        if (number == VOCABULARY_NONE)
+            learned_note_unknown(x->t, cell, t);
     }
     encode_row(x, row)[cell] = number + 1; /* VOCABULARY_NONE + 1 is 0 */
 }

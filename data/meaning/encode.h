@@ -37,9 +37,17 @@ enum learned_seen {
     LEARNED_OTHER = 4    /* another word */
 };
 
+/* Words that are not in a vocabulary that the training part has taught. */
+struct learned_unknown {
+    uint64_t rows;
+    char shown[CSV_SHOWN_BYTES]; /* the first */
+};
+
 /* Words that values teach, and samples of them for warnings to the user. Of one thread. */
 struct learned {
-    uint8_t *seen; /* (inputs) what rows have of it, bits of enum learned_seen */
+    uint8_t *seen;                   /* (inputs) what rows have of it, bits of enum learned_seen */
+    struct learned_unknown *unknown; /* (inputs) */
+    bool any_unknown;                /* some are there */
     /* (inputs) while learning: the words of each category; a cell of n + 1 is word n of it */
     struct vocabulary *words;
     struct learned_spelling

@@ -1330,6 +1330,47 @@ static void a_vocabulary_that_matches_no_word_is_said(void **state)
     }
 }
 
+static void evaluation_words_of_which_many_are_unknown_are_said_with_the_first(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *columns;
+        uint32_t rows, unknown;
+        bool said;
+    } of[] = {{"category: color", 100, 26, true},
+              {"category: color", 100, 25, false}, /* a quarter: rare words are normal */
+              {"category: color", 40, 19, false},
+              {"category: {name: color, vocabulary: [red, blue]}", 100, 60, false}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char columns[200], words[400], text[4000] = "";
+        struct fixture f;
+        struct dataset eval;
+        size_t n = 0;
+        (void)snprintf(columns, sizeof columns, "columns: [label: y, %s]", of[i].columns);
+        setup(&f, columns, NULL, 0);
+        loads(&f, "1,red\n2,blue\n");
+        for (uint32_t row = 0; row < of[i].rows; row++)
+            n += (size_t)snprintf(text + n, sizeof text - n, "1,%s\n",
+                                  row == 0               ? "red"
+                                  : row == 1             ? "Red"
+                                  : row <= of[i].unknown ? "Blue"
+                                                         : "blue");
+        put(&f, "a.eval", text, n);
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        if (dataset_load_eval(&eval, &f.job, &f.d, 0, &f.e))
+            fail_msg("%s", f.e.text);
+        log_last_words(false, words, sizeof words);
+        log_init("test", LOG_ERROR);
+        static const char said[] = "data.eval: column color: 26 of 100 rows have a word that is "
+                                   "not in data.train, such as \"Red\" (";
+        assert_string_equal(of[i].said ? strstr(words, said) ? said : words : words,
+                            of[i].said ? said : "nothing");
+        dataset_close(&eval);
+        teardown(&f);
+    }
+}
+
 static void a_number_that_no_row_has_is_said(void **state)
 {
     (void)state;
@@ -2798,6 +2839,7 @@ int main(void)
             a_label_that_float32_rounds_to_a_class_is_refused_before_the_classes_are_known),
         cmocka_unit_test(the_eval_part_is_read_as_the_training_part_taught),
         cmocka_unit_test(a_vocabulary_that_matches_no_word_is_said),
+        cmocka_unit_test(evaluation_words_of_which_many_are_unknown_are_said_with_the_first),
         cmocka_unit_test(a_number_that_no_row_has_is_said),
         cmocka_unit_test(nothing_is_said_of_the_vocabulary_without_rows),
         cmocka_unit_test(a_shape_that_does_not_fit_names_the_right_one),

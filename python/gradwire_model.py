@@ -161,14 +161,19 @@ def _bytes(text):
 
 
 def float32(x):
-    """x, rounded as a float of 32 bits."""
+    """x, rounded as a float of 32 bits. Denormals are 0, as in training."""
     try:
         rounded = struct.unpack("<f", struct.pack("<f", x))[0]
     except OverflowError:
         rounded = math.inf
     if math.isinf(rounded):  # x, too, if its text has too large a number for a double
         raise ModelError(f"{x} is too large for a float of 32 bits")
-    return rounded
+    return rounded if abs(rounded) >= 2.0**-126 else 0.0
+
+
+def _flushed(x):
+    """A double; a denormal is 0."""
+    return x if abs(x) >= 2.0**-1022 else 0.0
 
 
 def _is_missing(field):
@@ -223,7 +228,7 @@ class Column:
         if text is None:
             return None
         rounded = self.rounded(field, text, "is")
-        return float(text) if self.wide else rounded
+        return _flushed(float(text)) if self.wide else rounded
 
 
 class NumberColumn(Column):
@@ -251,7 +256,7 @@ class BucketColumn(Column):
         if x is None:
             return 0
         if "borders" in self.how:
-            return sum(border <= x for border in self.how["borders"]) + 1
+            return sum(_flushed(border) <= x for border in self.how["borders"]) + 1
         step = 3 + math.floor(math.log(x) ** 2) if x > 2 else int(max(x, -64))
         return min(max(step - self.how["log_squared"], 0), self.how["count"] - 1) + 1
 

@@ -164,6 +164,16 @@ class EncodingTest(unittest.TestCase):
         self.assertEqual(e.row_features([None, 1, 4.0]), [2.0, reader.float32(math.log1p(1)), 2.0])
         self.assertEqual(e.row_features({"a": float("nan"), "b": 1e-3, "c": "1e2"})[0], 2.0)
 
+    def test_denormals_are_zeros(self):
+        for arithmetic in ({}, {"arithmetic": "float64"}):
+            e = reader.Encoding({"features": 3, "missing": [""], **arithmetic, "columns": [
+                number("a", 0), number("b", 1, divisor=1e-300), number("c", 2, function="log1p")]})
+            self.assertEqual(e.row_features(["-1.1e-38", "1e-310", "1e-40"]), [0.0, 0.0, 0.0])
+            self.assertEqual(e.row_features(["1.2e-38", "0", "2e-38"]), [reader.float32(1.2e-38), 0.0, reader.float32(2e-38)])
+            borders = {"buckets": {"encode": "id", "missing": None, "borders": [0.0, 1e-310, 1.0], "count": 4}}
+            c = reader.column({"name": "x", "kind": "number", "feature": 0, "width": 4, **borders}, [""], bool(arithmetic))
+            self.assertEqual([c.encode(x) for x in ("-1e-310", "0", "-1")], [3, 3, 1])
+
     def test_what_is_no_number_is_an_error_that_names_the_column(self):
         e = columns(number("age", 0), features=1)
         for field, why in (("4x", "not a number"), ("nan", "not a number"), ("1_000", "not a number"), ("", "missing"),

@@ -175,13 +175,61 @@ static bool is_used(const struct csv_format *f, const char *name)
     return false;
 }
 
+/* The rest of a name without letters with accents, composed or not, blanks, and characters that cannot be seen: equal for names
+ * that look the same. out: (bytes). *unseen becomes true if it has such a character. */
+static size_t bones(char *out, const char *text, size_t bytes, bool *unseen)
+{
+    size_t to = 0, last = 0;
+    for (size_t at = 0, n; at < bytes; at += n) {
+        uint32_t code = 0;
+        n = printable_character(text + at, bytes - at, &code);
+        const bool combines = n && code >= 0x300 && code < 0x370,
+                   is = n && printable_is_unseen(code),
+                   accent = (code >= 0xC0 && code < 0x250) || (code >= 0x1E00 && code < 0x1F00);
+        n = n ? n : 1;
+        *unseen |= is;
+        if (combines)
+            to = last;
+        if (is || accent || text[at] == ' ')
+            continue;
+        last = to;
+        memcpy(out + to, text + at, n);
+        to += n;
+    }
+    return to;
+}
+
+/* The header's name that looks as `name` does, with other bytes. Returns whether there is one. */
+static bool find_alike(const struct vocabulary *names, const char *name, const char **alike,
+                       size_t *alike_bytes)
+{
+    char *own = mem_zalloc(2 * JOB_TEXT_MAX + 2, 1), *other = own ? own + JOB_TEXT_MAX + 1 : NULL;
+    bool found = false;
+    for (uint32_t i = 0; i < names->count && own && !found; i++) {
+        bool unseen = false;
+        *alike = vocabulary_text(names, i, alike_bytes);
+        const size_t n = bones(own, name, strlen(name), &unseen);
+        found = *alike_bytes <= JOB_TEXT_MAX && bones(other, *alike, *alike_bytes, &unseen) == n &&
+                unseen && memcmp(own, other, n) == 0;
+    }
+    mem_free(own);
+    return found;
+}
+
 /* "did you mean "age"?" with the nearest of the header's names; used: also names of the job's columns. Returns out; NULL: none
  * is near. */
 static const char *nearest_name(char out[static CSV_NEAREST_BYTES], const struct vocabulary *names,
                                 const struct csv_format *f, bool used, const char *name)
 {
-    char word[WORDS_BYTES_MAX + 1], best[WORDS_BYTES_MAX + 1];
+    char word[WORDS_BYTES_MAX + 1], best[WORDS_BYTES_MAX + 1], shown[PRINTABLE_NAME_BYTES];
+    const char *alike;
+    size_t alike_bytes;
     struct words near;
+    if (find_alike(names, name, &alike, &alike_bytes)) {
+        (void)snprintf(out, CSV_NEAREST_BYTES, "did you mean \"%s\"?",
+                       printable_name(shown, alike, alike_bytes));
+        return out;
+    }
     words_init_name(&near, name);
     for (uint32_t i = 0; i < names->count; i++) {
         size_t n;

@@ -66,8 +66,10 @@ static const char *written(const struct job_node *node, char out[SHOWN_BYTES + 8
         return "a map";
     if (job_tree_is_null(node))
         return "no value";
-    (void)snprintf(out, SHOWN_BYTES + 8, "%c%.*s%c", node->quoted ? '"' : '\'', SHOWN_BYTES,
-                   node->text, node->quoted ? '"' : '\'');
+    const char quote = node->quoted ? '"' : '\'';
+    size_t n = printable_visible(out + 1, SHOWN_BYTES + 4, node->text, strlen(node->text));
+    out[0] = out[n + 1] = quote;
+    out[n + 2] = '\0';
     return out;
 }
 

@@ -151,13 +151,40 @@ size_t printable_format(char *out, size_t room, const char *fmt, ...)
     return n;
 }
 
-const char *printable_name(char out[PRINTABLE_NAME_BYTES], const char *name, size_t bytes)
+bool printable_is_unseen(uint32_t code)
+{
+    return code == 0xA0 || code == 0xAD || (code >= 0x300 && code < 0x370) ||
+           (code >= 0x200B && code < 0x2010) || (code >= 0x2028 && code < 0x2030) ||
+           (code >= 0x2060 && code < 0x2065) || code == 0xFEFF;
+}
+
+size_t printable_visible(char *out, size_t room, const char *text, size_t bytes)
 {
     static const char more[] = "...";
-    size_t room = bytes < PRINTABLE_NAME_BYTES ? PRINTABLE_NAME_BYTES
-                                               : PRINTABLE_NAME_BYTES - sizeof more + 1;
-    size_t n = printable_copy(out, room, name, bytes);
-    if (bytes >= PRINTABLE_NAME_BYTES)
-        memcpy(out + n, more, sizeof more);
+    const char *from;
+    char named[sizeof "<U+10FFFF>"];
+    uint32_t code;
+    size_t to = 0, fits = 0, put;
+    for (size_t at = 0; at < bytes; to += put) {
+        bool is = printable_character(text + at, bytes - at, &code) > 0;
+        at += next(text + at, bytes - at, &from, &put);
+        if (is && (is_control(code) || printable_is_unseen(code))) {
+            put = (size_t)snprintf(named, sizeof named, "<U+%04X>", code);
+            from = named;
+        }
+        if (to + put >= room) {
+            memcpy(out + fits, more, sizeof more);
+            return fits + sizeof more - 1;
+        }
+        memcpy(out + to, from, put);
+        fits = to + put + sizeof more <= room ? to + put : fits;
+    }
+    out[to] = '\0';
+    return to;
+}
+
+const char *printable_name(char out[PRINTABLE_NAME_BYTES], const char *name, size_t bytes)
+{
+    (void)printable_visible(out, PRINTABLE_NAME_BYTES, name, bytes);
     return out;
 }

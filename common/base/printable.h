@@ -44,7 +44,15 @@ size_t printable_quoted(char *out, size_t room, const char *text);
 enum { PRINTABLE_BYTES = 4096 };
 #define PRINTABLE(text) printable_text((char[PRINTABLE_BYTES]){""}, PRINTABLE_BYTES, text)
 
-/* A name for a message, made printable: of one longer than 63 bytes the beginning, and "...". The rest of the message must
+/* True for a character that cannot be seen, or is seen as part of the letter before it: a soft hyphen, marks of the direction of
+ * text, spaces that are no blank, and the marks of decomposed letters (NFD). */
+bool printable_is_unseen(uint32_t code);
+
+/* Copies a text for a message, made printable, into `room` > 3 bytes: of one that does not fit its beginning, and "...". A character
+ * that cannot be seen is named: "a<U+200B>b" is not "ab". `out` cannot be `text`. Returns the bytes of the copy, without the NUL. */
+size_t printable_visible(char *out, size_t room, const char *text, size_t bytes);
+
+/* printable_visible of a name: of one longer than 63 bytes the beginning, and "...". The rest of the message must
  * have room, too. Returns `out`. */
 enum { PRINTABLE_NAME_BYTES = 64 };
 const char *printable_name(char out[PRINTABLE_NAME_BYTES], const char *name, size_t bytes);

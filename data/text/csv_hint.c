@@ -10,9 +10,7 @@
 
 const char *csv_hint_shown(char out[static CSV_SHOWN_BYTES], const char *text, size_t bytes)
 {
-    size_t most = CSV_SHOWN_BYTES - 8, n = bytes < most ? bytes : most;
-    size_t shown = printable_copy(out, most + 1, text, n);
-    (void)snprintf(out + shown, 8, "%s", bytes > n ? "..." : "");
+    (void)printable_visible(out, CSV_SHOWN_BYTES - 4, text, bytes);
     return out;
 }
 

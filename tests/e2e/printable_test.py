@@ -60,7 +60,8 @@ class PrintableTest(TrainCase):
 
     def test_an_error_that_quotes_any_bytes_is_in_the_summary_the_status_and_the_logs(self):
         self.rows(b"x,y\n1,0\n" + HOSTILE + b",1\n")
-        said = f'{SHOWN}.csv:3: column "caf\u00e9": "{SHOWN}" is not a number'
+        value = SHOWN.replace("?[", "<U+001B>[")  # of a value, characters that cannot be seen are named
+        said = f'{SHOWN}.csv:3: column "caf\u00e9": "{value}" is not a number'
         self.train(code=2, says=said)
         s = json.loads(self.read(HOSTILE, "summary.json"))
         self.assertEqual((s["status"], s["exit_code"]), ("failed", 2))

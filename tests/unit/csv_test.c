@@ -628,29 +628,43 @@ static void a_character_that_cannot_be_seen_is_named(void **state)
 {
     (void)state;
     static const struct {
-        const char *text, *name;
+        const char *text, *shown, *name;
     } of[] = {{"\xC2\xA0"
                "12",
-               "U+00A0, a no-break space"},
+               "<U+00A0>12", "U+00A0, a no-break space"},
               {"1\xE2\x80\x8B"
                "2",
-               "U+200B, a space without width"},
-              {"12\xE2\x80\xAF", "U+202F, a narrow no-break space"}};
+               "1<U+200B>2", "U+200B, a space without width"},
+              {"12\xE2\x80\xAF", "12<U+202F>", "U+202F, a narrow no-break space"}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char line[32], why[200];
         (void)snprintf(line, sizeof line, "1,2\n%s,2\n", of[i].text);
         (void)snprintf(why, sizeof why,
                        ":2: column \"a\": \"%s\" is not a number; it has the invisible character "
                        "%s: remove it",
-                       of[i].text, of[i].name);
+                       of[i].shown, of[i].name);
         refuses(NUMBER_LABEL, line, why);
     }
-    refuses("columns: [number: a, weight: w, label: y]",
-            "1,1,0\n1,\xC2\xA0"
-            "3,0\n",
-            ":2: column \"w\": the weight \"\xC2\xA0"
-            "3\" is not a finite number of at least 0; it has "
-            "the invisible character U+00A0, a no-break space: remove it");
+    refuses(
+        "columns: [number: a, weight: w, label: y]",
+        "1,1,0\n1,\xC2\xA0"
+        "3,0\n",
+        ":2: column \"w\": the weight \"<U+00A0>3\" is not a finite number of at least 0; it has "
+        "the invisible character U+00A0, a no-break space: remove it");
+    static const char bare[] = "columns: [number: name, label: y], header: names",
+                      accent[] = "columns: [number: \"caf\xC3\xA9\", label: y], header: names";
+    refuses(bare, "y,na\xE2\x80\x8Bme\n1,2\n",
+            ":1: its header does not name \"name\" of data.columns, it is \"y,na<U+200B>me\"; did "
+            "you mean \"na<U+200B>me\"?");
+    hints(bare, "y,na\xC2\xADme\n1,2\n", "did you mean \"na<U+00AD>me\"?");
+    hints(accent, "a long name before the one that is wanted,y,cafe\xCC\x81\n1,2,3\n",
+          "it is \"a long name before the one that is wante...\"; did you mean \"cafe<U+0301>\"?");
+    hints("columns: [number: \"cafe\xCC\x81\", label: y], header: names", "y,caf\xC3\xA9\n1,2\n",
+          "does not name \"cafe<U+0301>\" of data.columns, it is \"y,caf\xC3\xA9\"; did you mean "
+          "\"caf\xC3\xA9\"?");
+    hints("columns: [number: \"my name\", label: y], header: names", "y,my\xC2\xA0name\n1,2\n",
+          "did you mean \"my<U+00A0>name\"?");
+    hints(accent, "y,caf\xC3\xA8s\n1,2\n", "; the file needs this column");
 }
 
 #define BLANKS "; blanks around it count: use data.trim: true"
@@ -739,9 +753,9 @@ static void a_nul_byte_is_a_byte_with_a_warning(void **state)
         strstr(words, "a.csv:1: a NUL byte, which is read like any other: is it text of UTF-16?"));
     ROWS_ARE(&f.d, "1 0 : 1", "0 1 : 2", "1 0 : 3");
     teardown(&f);
-    refuses_bytes(
-        NUMBER_LABEL, "1\0,2\n", 5, 0,
-        ":1: column \"a\": \"1?\" is not a number; it has a NUL byte: is it text of UTF-16?");
+    refuses_bytes(NUMBER_LABEL, "1\0,2\n", 5, 0,
+                  ":1: column \"a\": \"1<U+0000>\" is not a number; it has a NUL byte: is it text "
+                  "of UTF-16?");
 }
 
 #define MARK "\xEF\xBB\xBF"
@@ -767,14 +781,14 @@ static void a_byte_order_mark_behind_the_first_line_is_named(void **state)
     warns(&f, MARK MARK "a,1\nb,2\n", ".csv:1: a byte order mark (U+FEFF) begins this line");
     teardown(&f);
     refuses(NUMBER_LABEL, "1,2\n" MARK "3,4\n",
-            ":2: column \"a\": \"" MARK "3\" is not a number" MARK_HINT);
+            ":2: column \"a\": \"<U+FEFF>3\" is not a number" MARK_HINT);
     refuses("columns: [label: y, number: a]", "1,2\n" MARK "3,4\n",
-            ":2: column \"y\": the label \"" MARK "3\" is not a number" MARK_HINT);
+            ":2: column \"y\": the label \"<U+FEFF>3\" is not a number" MARK_HINT);
     refuses(WORD_LABEL, "a,1\n" MARK "\"b,c\",2\n",
             ":2: it has 3 fields, data.columns names 2" MARK_HINT);
     refuses(WORD_LABEL ", header: names", MARK MARK "w,y\na,1\n",
-            ":1: its header does not name \"w\" of data.columns, it is \"" MARK
-            "w,y\"; a second byte order mark is before its first name: remove it");
+            ":1: its header does not name \"w\" of data.columns, it is \"<U+FEFF>w,y\"; a second "
+            "byte order mark is before its first name: remove it");
 }
 
 #define AGAIN_HINT "; the line is the header again: if files were joined, remove it"

@@ -1328,6 +1328,8 @@ static void paths_start_at_the_job_file_or_at_the_current_folder(void **state)
     job_close(&job);
     refused_set("data.spill=[a, b]",
                 "--set data.spill: a list is not allowed; allowed: path of a directory");
+    refused_set("data.spill=\"a\\nb\"",
+                "--set data.spill: \"a<U+000A>b\" is not allowed; allowed: path of a directory");
 }
 
 static void what_is_no_yaml_names_its_line(void **state)
@@ -1645,9 +1647,10 @@ static void a_name_of_a_column_has_any_characters_and_4096_bytes(void **state)
     char set[4200];
     int n = snprintf(set, sizeof set, "data.columns[0].number.name=%4097s", "");
     memset(set + n - 4097, 'x', 4097);
-    refused(csv, set,
-            "--set data.columns[0].number.name: 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' "
-            "is not allowed; allowed: text in UTF-8 of at most 4096 bytes");
+    refused(
+        csv, set,
+        "--set data.columns[0].number.name: 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...' "
+        "is not allowed; allowed: text in UTF-8 of at most 4096 bytes");
     set[n - 1] = 0;
     job = parsed(csv, set);
     assert_int_equal(strlen(job.data.csv.column[0].name), 4096);

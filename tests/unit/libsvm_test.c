@@ -260,8 +260,7 @@ static void a_line_that_cannot_be_read_is_refused_with_file_and_line(void **stat
         {"# all\r1 1:1", CSV_LONE_RETURN},
         {"\xEF\xBB\xBF"
          "1 1:1",
-         "the label \"\xEF\xBB\xBF"
-         "1\" is not a number; a byte order mark (U+FEFF) begins the "
+         "the label \"<U+FEFF>1\" is not a number; a byte order mark (U+FEFF) begins the "
          "line: if files were joined, remove it"},
         {"1 7", "\"7\" is not index:value, an index being an integer from 0 to 2^64 - 1"},
         {"1 :7", "\":7\" is not index:value, an index being an integer from 0 to 2^64 - 1"},

@@ -1106,6 +1106,7 @@ static void say_odd(const struct csv *c)
 {
     static const char *const what[CSV_ODDS] = {
         [CSV_ODD_NUL] = "a NUL byte, which is read like any other: is it text of UTF-16?",
+        [CSV_ODD_NULS] = "this line " CSV_NULS,
         [CSV_ODD_MARK] = "a byte order mark (U+FEFF) begins this line, and belongs to its first "
                          "field; if files were joined, remove it",
         [CSV_ODD_HEADER] = "this line is the header again, and is read as a row; if files were "
@@ -1118,7 +1119,7 @@ static void say_odd(const struct csv *c)
                           "backslash escapes quotes, use data.escape: backslash; if quotes are "
                           "text, data.quotes: false"};
     for (int i = 0; i < CSV_ODDS; i++)
-        if (c->odd[i].path)
+        if (c->odd[i].path && (i != CSV_ODD_NUL || !c->odd[CSV_ODD_NULS].path))
             dataset_warn(c->reading, "%s:%" PRIu64 ": %s", c->odd[i].path, c->odd[i].line, what[i]);
 }
 

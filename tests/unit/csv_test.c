@@ -758,6 +758,33 @@ static void a_nul_byte_is_a_byte_with_a_warning(void **state)
                   "of UTF-16?");
 }
 
+#define NULS                                                                                       \
+    "has NUL bytes in a row, as a crash leaves them at the end of a file; remove them: tr -d "     \
+    "'\\0' < FILE > NEW"
+static void nul_bytes_that_a_crash_left_are_named(void **state)
+{
+    (void)state;
+    static const char text[] = "1,2\n3,4\n\0\0\0\0\0\0\0\0\0", value[] = "1,2\n3,4\0\0\0\0\0\0\0\0",
+                      word[] = "1,a\n2,b\n\0\0\0\0\0\0\0\0"
+                               "3,c\n";
+    refuses_bytes(NUMBER_LABEL, text, sizeof text - 1, 0,
+                  ":3: it has 1 field, data.columns names 2; it " NULS);
+    refuses_bytes(NUMBER_LABEL, value, sizeof value - 1, 0,
+                  ":2: column \"y\": the label "
+                  "\"4<U+0000><U+0000><U+0000><U+0000>...\" is not a number; it " NULS);
+    struct fixture f;
+    setup(&f, "columns: [category: w, label: {name: y, classes: [a, b, c]}]", NULL, 0);
+    put(&f, "b.csv", word, sizeof word - 1);
+    warns(&f, "1,a\n", "b.csv:3: this line " NULS);
+    teardown(&f);
+    char *big = calloc(CSV_PIECE_BYTES + 64, 1);
+    assert_non_null(big);
+    memcpy(big, "1,2\n", 4);
+    refuses_bytes(NUMBER_LABEL, big, CSV_PIECE_BYTES + 64, 0,
+                  ":2: a row of more than 524288 bytes: it " NULS);
+    free(big);
+}
+
 #define MARK "\xEF\xBB\xBF"
 #define MARK_HINT "; a byte order mark (U+FEFF) begins the line: if files were joined, remove it"
 /* As `cat` joins files. The first mark of a file is no text. */
@@ -2825,6 +2852,7 @@ int main(void)
         cmocka_unit_test(a_line_of_another_delimiter_names_data_delimiter),
         cmocka_unit_test(files_of_xz_and_bzip2_are_refused_by_name),
         cmocka_unit_test(a_nul_byte_is_a_byte_with_a_warning),
+        cmocka_unit_test(nul_bytes_that_a_crash_left_are_named),
         cmocka_unit_test(a_byte_order_mark_behind_the_first_line_is_named),
         cmocka_unit_test(a_header_that_comes_again_is_named),
         cmocka_unit_test(a_class_whose_letters_are_other_bytes_is_named),

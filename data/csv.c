@@ -37,6 +37,7 @@
 #include "data/readers.h"
 #include "data/same_files.h"
 #include "data/bytes/stream.h"
+#include "data/text/text_encoding.h"
 
 enum {
     DIGEST_BYTES = 32,
@@ -1106,7 +1107,7 @@ static void say_odd(const struct csv *c)
 {
     static const char *const what[CSV_ODDS] = {
         [CSV_ODD_NUL] = "a NUL byte, which is read like any other: is it text of UTF-16?",
-        [CSV_ODD_NULS] = "this line " CSV_NULS,
+        [CSV_ODD_NULS] = "this line " TEXT_NULS,
         [CSV_ODD_MARK] = "a byte order mark (U+FEFF) begins this line, and belongs to its first "
                          "field; if files were joined, remove it",
         [CSV_ODD_HEADER] = "this line is the header again, and is read as a row; if files were "

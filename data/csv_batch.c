@@ -157,13 +157,13 @@ static enum csv_odd odd_line(const struct csv_piece *p, const char *text, size_t
     size_t mark = bytes && *text == '\xEF' ? text_encoding_mark_bytes(text, bytes) : 0;
     if (p->header.bytes && bytes > mark && is_header(p, text + mark, bytes - mark))
         return CSV_ODD_HEADER;
-    return mark ? CSV_ODD_MARK : csv_has_nuls(text, bytes) ? CSV_ODD_NULS : CSV_ODDS;
+    return mark ? CSV_ODD_MARK : text_has_nuls(text, bytes) ? CSV_ODD_NULS : CSV_ODDS;
 }
 
 const char *csv_batch_odd_hint(const struct csv_batch *b, uint32_t row)
 {
     static const char *const hint[CSV_ODDS] = {
-        [CSV_ODD_NULS] = "; it " CSV_NULS,
+        [CSV_ODD_NULS] = "; it " TEXT_NULS,
         [CSV_ODD_MARK] =
             "; a byte order mark (U+FEFF) begins the line: if files were joined, remove it",
         [CSV_ODD_HEADER] = "; the line is the header again: if files were joined, remove it"};

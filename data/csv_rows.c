@@ -10,6 +10,7 @@
 #include "data/text/csv_hint.h"
 #include "data/text/csv_number.h"
 #include "data/text/csv_scan.h"
+#include "data/text/text_encoding.h"
 
 /* ---- the format ---- */
 
@@ -156,13 +157,6 @@ bool csv_is_no_row(const struct csv_format *f, const char *begin, const char *en
     while (begin < end && (*begin == '\r' || (g->trim && csv_is_blank(g, *begin))))
         begin++;
     return begin == end;
-}
-
-bool csv_has_nuls(const char *line, size_t bytes)
-{
-    static const char nuls[CSV_NULS_LEAST];
-    const size_t n = sizeof nuls;
-    return bytes >= n && (memcmp(line, nuls, n) == 0 || memcmp(line + bytes - n, nuls, n) == 0);
 }
 
 const char *csv_lone_return(const struct csv_grammar *g, const char *text, size_t bytes)
@@ -343,8 +337,8 @@ enum err csv_refuse_long(struct errmsg *e, const char *text, size_t bytes, uint6
                                   "a quote begins a field here, and is not closed; with "
                                   "data.quotes: false it is text",
                                   &line);
-    if (!*why && csv_has_nuls(text, bytes))
-        why = "it " CSV_NULS;
+    if (!*why && text_has_nuls(text, bytes))
+        why = "it " TEXT_NULS;
     return err_set(e, ERR_INPUT, "%llu: a row of more than %d bytes%s%s", (unsigned long long)line,
                    CSV_PIECE_BYTES, *why ? ": " : "", why);
 }

@@ -32,7 +32,7 @@ struct csv_text {
 /* Lines that a text seldom has, and then likely by mistake: a warning names the first. */
 enum csv_odd {
     CSV_ODD_NUL,
-    CSV_ODD_NULS,    /* the line begins or ends with CSV_NULS_LEAST of them */
+    CSV_ODD_NULS,    /* the line begins or ends with 8 of them or more */
     CSV_ODD_MARK,    /* a byte order mark begins the line, which is not the first */
     CSV_ODD_HEADER,  /* the line is the header again */
     CSV_ODD_COMMENT, /* the line is a comment that could be a row */
@@ -126,13 +126,6 @@ bool csv_is_no_row(const struct csv_format *f, const char *begin, const char *en
 bool csv_reads_like_row(const struct csv_format *f, const struct meaning_field *field,
                         uint32_t fields, const struct csv_grammar *g, char *text, size_t bytes,
                         uint32_t *mark);
-
-/* A crash while a file grows can leave NUL bytes in place of what was written last. */
-enum { CSV_NULS_LEAST = 8 };
-#define CSV_NULS                                                                                   \
-    "has NUL bytes in a row, as a crash leaves them at the end of a file; remove them: tr -d "     \
-    "'\\0' < FILE > NEW"
-bool csv_has_nuls(const char *line, size_t bytes);
 
 /* The error of a row with a '\r' that is neither in quotes nor escaped: other programs end the row there. NULL: none.
  */

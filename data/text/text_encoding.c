@@ -1,6 +1,5 @@
 #include "data/text/text_encoding.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 enum { LOOKED_BYTES = 4096, UNIT = 4 };
@@ -112,4 +111,11 @@ size_t text_encoding_mark_bytes(const char *text, size_t bytes)
 {
     enum { MARK_BYTES = 3 };
     return bytes >= MARK_BYTES && memcmp(text, "\xEF\xBB\xBF", MARK_BYTES) == 0 ? MARK_BYTES : 0;
+}
+
+bool text_has_nuls(const char *line, size_t bytes)
+{
+    static const char nuls[TEXT_NULS_LEAST];
+    const size_t n = sizeof nuls;
+    return bytes >= n && (memcmp(line, nuls, n) == 0 || memcmp(line + bytes - n, nuls, n) == 0);
 }

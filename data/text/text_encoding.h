@@ -3,6 +3,7 @@
 #ifndef GRADWIRE_DATA_TEXT_TEXT_ENCODING_H
 #define GRADWIRE_DATA_TEXT_TEXT_ENCODING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* iconv's name of the encoding of the text that begins with these bytes: with a byte order mark "UTF-16" or "UTF-32",
@@ -14,5 +15,13 @@ const char *text_of_other_format(const char *text, size_t bytes, const char **ad
 
 /* The bytes of the UTF-8 byte order mark with which the text begins; 0: none. */
 size_t text_encoding_mark_bytes(const char *text, size_t bytes);
+
+/* True if the line begins or ends with so many NUL bytes. A crash while a file grows can leave them in place of what was
+ * written last. */
+enum { TEXT_NULS_LEAST = 8 };
+#define TEXT_NULS                                                                                  \
+    "has NUL bytes in a row, as a crash leaves them at the end of a file; remove them: tr -d "     \
+    "'\\0' < FILE > NEW"
+bool text_has_nuls(const char *line, size_t bytes);
 
 #endif

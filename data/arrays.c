@@ -105,10 +105,23 @@ static void take_thin_labels(struct array_set *set)
     set->n_images = kept;
 }
 
+enum { SHAPE_BYTES = 12 * ARRAY_RANK_MAX, THIN_HINT_BYTES = 400 };
+
+/* "(60000, 28, 28)" */
+static const char *array_shape(const struct array_file *f, char out[static SHAPE_BYTES])
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < f->rank; i++)
+        at += (size_t)snprintf(out + at, SHAPE_BYTES - at, "%s%u", i ? ", " : "(", f->dim[i]);
+    (void)snprintf(out + at, SHAPE_BYTES - at, ")");
+    return out;
+}
+
 static enum err check_pair(const struct array_set *set, size_t i, bool unlabeled, struct errmsg *e)
 {
     const struct array_file *x = &set->images[i], *first = &set->images[0];
     const struct array_file *y = unlabeled ? NULL : &set->labels[i];
+    char shape[SHAPE_BYTES], first_shape[SHAPE_BYTES];
     if (y && x->dim[0] == 0)
         return err_set(e, ERR_INPUT, "%s: dimension 0 is 0: it has no rows", x->path);
     if (y && x->dim[0] != y->dim[0])
@@ -116,14 +129,37 @@ static enum err check_pair(const struct array_set *set, size_t i, bool unlabeled
                        y->path, y->dim[0]);
     if (x->rank != first->rank ||
         memcmp(x->dim + 1, first->dim + 1, (x->rank - 1) * sizeof *x->dim) != 0)
-        return err_set(e, ERR_INPUT, "the rows of %s have another shape than those of %s", x->path,
-                       first->path);
+        return err_set(e, ERR_INPUT,
+                       "%s has the shape %s, and %s %s: the rows have another shape than those of "
+                       "the first",
+                       x->path, array_shape(x, shape), first->path,
+                       array_shape(first, first_shape));
     return ERR_OK;
+}
+
+/* Advice about the array of one column that is taken for rows. */
+static const char *thin_hint(const struct array_set *set, char out[static THIN_HINT_BYTES])
+{
+    size_t i = 0;
+    while (i < set->n_images && !is_thin(&set->images[i]))
+        i++;
+    *out = '\0';
+    if (set->format->thin_labels && i < set->n_images)
+        (void)snprintf(out, THIN_HINT_BYTES,
+                       "; %s has the shape (%u, 1): if it has labels, save y.ravel()",
+                       set->images[i].path, set->images[i].dim[0]);
+    return out;
 }
 
 static enum err check_pairs(const struct array_set *set, const struct paths *p, bool unlabeled,
                             struct errmsg *e)
 {
+    char thin[THIN_HINT_BYTES];
+    if (set->n_images == 0 && set->n_labels && set->labels->dim[1] == 1)
+        return err_set(e, ERR_INPUT,
+                       "%s has the shape (%u, 1), as all %zu arrays have one column, so which are "
+                       "the labels is not known: save them as y.ravel()",
+                       set->labels->path, set->labels->dim[0], set->n_labels);
     if (set->n_images == 0 || (!unlabeled && set->n_labels == 0))
         return err_set(e, ERR_INPUT, "%s: %s of %s are missing%s", p->path[0], set->format->name,
                        set->n_images ? "labels (1 dimension)" : "rows (2 or more dimensions)",
@@ -131,10 +167,10 @@ static enum err check_pairs(const struct array_set *set, const struct paths *p, 
                            ? "; if the labels are one-hot, save numpy.argmax(y, axis=1)"
                            : "");
     if (!unlabeled && set->n_images != set->n_labels)
-        return err_set(
-            e, ERR_INPUT,
-            "%zu files of rows and %zu files of labels: each file of rows needs one file of labels",
-            set->n_images, set->n_labels);
+        return err_set(e, ERR_INPUT,
+                       "%zu files of rows and %zu files of labels: each file of rows needs one "
+                       "file of labels%s",
+                       set->n_images, set->n_labels, thin_hint(set, thin));
     enum err err = ERR_OK;
     for (size_t i = 0; i < set->n_images && !err; i++)
         err = check_pair(set, i, unlabeled, e);

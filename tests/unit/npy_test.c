@@ -485,7 +485,8 @@ static void a_column_of_one_holds_labels_where_there_are_no_others(void **state)
     (void)snprintf(files + strlen(files), sizeof files - strlen(files), "\n%s",
                    idx_files_path(&f->files, "y.npy"));
     assert_int_equal(dataset_load(&d, &job, 0, CLASSES, &f->e), ERR_INPUT);
-    assert_non_null(strstr(f->e.text, "arrays of rows (2 or more dimensions) are missing"));
+    assert_non_null(
+        strstr(f->e.text, "/x.npy has the shape (2, 1), as all 3 arrays have one column"));
 }
 
 static void a_number_that_float32_rounds_is_neither_a_class_nor_an_id(void **state)
@@ -739,6 +740,32 @@ static void an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named(voi
     assert_non_null(strstr(f->e.text, "other.npz"));
 }
 
+static void arrays_whose_labels_are_not_known_are_shown_with_their_shapes(void **state)
+{
+    struct fixture *f = *state;
+    static const char column[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1)}";
+    const struct member thin[] = {{"x.npy", column, TWO, 2}, {"y.npy", column, TWO, 2}};
+    const struct member flat[] = {{"x.npy", ROWS, FOUR, sizeof FOUR}, {"y.npy", LABELS, TWO, 2}};
+    const struct member half[] = {{"x.npy", ROWS, FOUR, sizeof FOUR}, {"y.npy", column, TWO, 2}};
+    struct dataset d;
+    archive_at(f, "a.npz", thin, 2, false);
+    archive_at(f, "b.npz", thin, 2, false);
+    assert_int_equal(load(f, &d, both(f, "a.npz", "b.npz")), ERR_INPUT);
+    assert_non_null(strstr(f->e.text,
+                           "a.npz:x has the shape (2, 1), as all 4 arrays have one column, "
+                           "so which are the labels is not known: save them as y.ravel()"));
+    archive_at(f, "a.npz", flat, 2, false);
+    archive_at(f, "b.npz", half, 2, false);
+    assert_int_equal(load(f, &d, both(f, "a.npz", "b.npz")), ERR_INPUT);
+    assert_non_null(strstr(f->e.text, "3 files of rows and 1 files of labels"));
+    assert_non_null(
+        strstr(f->e.text, "b.npz:y has the shape (2, 1): if it has labels, save y.ravel()"));
+    archive_at(f, "b.npz", (const struct member[]){{"x.npy", column, TWO, 2}, flat[1]}, 2, false);
+    assert_int_equal(load(f, &d, both(f, "a.npz", "b.npz")), ERR_INPUT);
+    assert_non_null(strstr(f->e.text, "b.npz:x has the shape (2, 1), and "));
+    assert_non_null(strstr(f->e.text, "a.npz:x (2, 2): the rows have another shape"));
+}
+
 static void an_archive_whose_members_shrink_much_is_read_to_the_end(void **state)
 {
     struct fixture *f = *state;
@@ -884,6 +911,7 @@ int main(void)
         TEST(bytes_before_or_behind_an_archive_are_refused),
         TEST(an_archive_that_changes_while_it_is_read_is_refused_at_its_members_end),
         TEST(large_arrays_and_several_of_other_types_stand_one_behind_the_other),
+        TEST(arrays_whose_labels_are_not_known_are_shown_with_their_shapes),
         TEST(an_archive_whose_members_shrink_much_is_read_to_the_end),
         TEST(an_archive_that_grows_is_refused_by_what_its_headers_ask_for),
         TEST(a_member_is_found_in_a_file_whose_name_reads_as_a_glob),

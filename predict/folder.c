@@ -72,6 +72,29 @@ static enum err read_side(const struct folder *f, const char *name, size_t max, 
 
 /* ---- the job and its rows ---- */
 
+static bool names_classes(const struct job_csv *csv)
+{
+    for (uint32_t i = 0; i < csv->columns; i++)
+        if (csv->column[i].kind == COLUMN_LABEL && csv->column[i].words)
+            return true;
+    return false;
+}
+
+/* Options of data can give classes other spellings, but a class's name no other number, a key no other rows, and a number no other
+ * scale. Numbers are no names of classes: another file's can begin at 1. A job that only its options make complete cannot be
+ * compared. */
+static enum err folder_check_sets(const struct folder *f, const struct job *own, struct errmsg *e)
+{
+    const char *was = own->identity_text, *is = f->job.identity_text;
+    enum err err = column_scale_compare(was, is, e);
+    if (!err && names_classes(&own->data.csv))
+        err = class_order_compare(was, is, e);
+    if (!err && own->model.rank == f->job.model.rank &&
+        memcmp(own->model.shape, f->job.model.shape, sizeof own->model.shape) == 0)
+        err = job_identity_compare_model(was, is, e);
+    return err ? err_wrap(e, err, "--set: ") : ERR_OK;
+}
+
 static enum err read_job(struct folder *f, const struct folder_options *o, struct errmsg *e)
 {
     char path[PATH_BYTES], *text;
@@ -80,6 +103,12 @@ static enum err read_job(struct folder *f, const struct folder_options *o, struc
     if (err)
         return err;
     err = job_parse(&f->job, text, bytes, path, f->path, o->sets, o->n_sets, e);
+    struct job own;
+    struct errmsg unused;
+    if (!err && o->n_sets && !job_parse(&own, text, bytes, path, f->path, NULL, 0, &unused)) {
+        err = folder_check_sets(f, &own, e);
+        job_close(&own);
+    }
     mem_free(text);
     return err;
 }

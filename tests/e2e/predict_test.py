@@ -310,6 +310,30 @@ optimizer: sgd
         (self.tmp / "huge.csv").write_text("3e38,1\n1,1\n")  # infinity - infinity
         self.assertIn("eval: loss nan\n", self.said("evaluate", "side", "huge.csv")[0])
 
+    def test_set_gives_classes_other_spellings_but_no_other_order_keys_no_other_rows_and_numbers_no_other_scale(self):
+        columns = "[{number: {name: x, scale: standard}}, {key: {name: k}}, {key: {name: l}}, {label: {name: y, classes: [a, b, c]}}]"
+        (self.tmp / "rows.csv").write_text("".join(f"{i % 10},{i % 3},{i % 2},{'abc'[i % 3]}\n" for i in range(60)))
+        (self.tmp / "large.csv").write_text("".join(f"{i % 10},{i % 3},{i % 2},{'ABC'[i % 3]}\n" for i in range(60)))
+        self.trained(f"""
+name: sets
+data: {{format: csv, train: rows.csv, eval: rows.csv, columns: {columns}}}
+model: {{input: {{shape: auto}}, loss: sparse_categorical_crossentropy, metrics: [accuracy],
+        layers: [{{embedding: {{inputs: [k, l], output_dim: 2, name: e}}}}, {{dense: {{inputs: [e, x], units: 3, activation: softmax}}}}]}}
+training: {{batch_size: 20, epochs: 2}}
+optimizer: adam
+""")
+        own = self.said("evaluate", self.out)[0].splitlines()[1]
+        for old, new in (("[a, b, c]", "[A, B, C]"), ("[a, b, c]", "[a|A, b|B, c|C]")):
+            said = self.said("evaluate", self.out, "large.csv", f"--set=data.columns={columns.replace(old, new)}")[0]
+            self.assertEqual(said.splitlines()[1], own)
+        for old, new, why in (("[a, b, c]", "[c, b, a]", 'class "a" was class 0, is class 2 now'),
+                              ("[a, b, c]", "[b|x, y, z]", 'class "b" was class 1, is class 0 now'),
+                              ("{name: k}", "{name: k, space: l}", "the keys of column k: space was k, is l"),
+                              ("standard", "min_max", "column x had scale standard, has min_max now")):
+            for command, flags in (("predict", []), ("evaluate", []), ("encode", ["--output=x.npz"])):
+                error = self.said(command, self.out, "rows.csv", f"--set=data.columns={columns.replace(old, new)}", *flags, code=2)[1]
+                self.assertIn(f"gradwire: --set: {why}", error)
+
     def test_a_metric_that_is_not_defined_is_shown_as_the_warning_says(self):
         for name, weight, why in (("one", 1, "with a weight above 0 have one class"), ("none", 0, "have weight 0")):
             (self.tmp / f"{name}.csv").write_text(f"x,y,w\n0.5,1,{weight}\n-0.5,1,{weight}\n" + f"0.1,1,{weight}\n" * 8)

@@ -75,7 +75,7 @@ struct job_key {
     /* for KEY_WORD: more spellings of the same values, not documented; NULL: none */
     const struct job_word *spellings;
     size_t like; /* for a KEY_PAIR of a layer: offset of the pair that gives its default; 0: none */
-    const char *keras; /* for a KEY_NAME of a layer: Keras's name, without the number */
+    const char *keras; /* for a KEY_NAME of a layer: its class in Keras; NULL: none */
     /* Returns whether the key has an effect together with the job's other keys; NULL: always. If not, only the
      * default is allowed, and `unheeded` says why, with "%s" for the word of training.update. Not for keys of
      * layers and columns. */

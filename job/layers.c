@@ -1,5 +1,6 @@
 /* The list of layers: their kinds, options, names (as Keras makes them: dense, dense_1, ...) and inputs, which are layers or columns.
  * A layer's inputs come before it, so there is no cycle. */
+#include <ctype.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -17,21 +18,40 @@ static void activation_of_word(struct job_layer *layer, const struct job_word *w
     layer->activation.activation = (enum activation)job_word_find(key->words, word->word)->value;
 }
 
-/* Keras's class names in snake case: ReLU is re_lu. There are no layers Sigmoid, Tanh, and so on. */
+/* The layer's class in Keras (there are no layers Sigmoid, Tanh, and so on), or its word. */
 static const char *keras_name(const struct job_word *word)
 {
     char path[JOB_PATH_MAX];
     (void)snprintf(path, sizeof path, JOB_LAYER_PREFIX ".%s.name", word->word);
-    return job_key_find(path)->keras;
+    const struct job_key *key = job_key_find(path);
+    return key->keras ? key->keras : word->word;
+}
+
+/* Keras' two replacements: "_" between any character and an upper-case letter that lower-case ones follow, and between a
+ * lower-case letter and an upper-case letter. */
+void job_snake_case(const char *class, char *out, size_t bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; class[i] && n + 2 < bytes; i++) {
+        unsigned char c = (unsigned char)class[i], before = i ? (unsigned char)class[i - 1] : 0;
+        bool begins = isupper(c) && islower((unsigned char)class[i + 1]);
+        bool follows = isupper(c) && islower(before);
+        if (i > 0 && (begins || follows))
+            out[n++] = '_';
+        out[n++] = (char)tolower(c);
+    }
+    out[n] = '\0';
 }
 
 /* The first unnamed layer of a kind gets the plain name, later ones get the name with _1, _2, and so on. */
 static void name_layer(struct job_layer *layer, const char *base, uint32_t number)
 {
+    char plain[JOB_NAME_MAX - 12];
+    job_snake_case(base, plain, sizeof plain);
     if (number == 0)
-        (void)snprintf(layer->name, sizeof layer->name, "%s", base);
+        (void)snprintf(layer->name, sizeof layer->name, "%s", plain);
     else
-        (void)snprintf(layer->name, sizeof layer->name, "%s_%u", base, number);
+        (void)snprintf(layer->name, sizeof layer->name, "%s_%u", plain, number);
 }
 
 static enum err check_initializers(struct job_reader *r, const struct job_node *node)

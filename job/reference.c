@@ -677,11 +677,12 @@ static void write_keras_names(FILE *out)
           "|---|---|\n",
           out);
     for (const struct job_word *w = job_key_find(JOB_LAYER_PREFIX)->words; w->word; w++) {
-        char path[JOB_PATH_MAX];
+        char path[JOB_PATH_MAX], name[JOB_NAME_MAX];
         (void)snprintf(path, sizeof path, JOB_LAYER_PREFIX ".%s.name", w->word);
         const struct job_key *key = w->value == JOB_WORD_LATER ? NULL : job_key_find(path);
-        if (key && strcmp(key->keras, w->word) != 0)
-            fprintf(out, "| `%s` | `%s` |\n", w->word, key->keras);
+        job_snake_case(key && key->keras ? key->keras : w->word, name, sizeof name);
+        if (strcmp(name, w->word) != 0)
+            fprintf(out, "| `%s` | `%s` |\n", w->word, name);
     }
 }
 

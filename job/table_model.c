@@ -4,52 +4,11 @@
 
 #include "job/table.h"
 
-#define LAYER_OF(activation) "The activation `" activation "` as a layer of its own."
-
+#define LAYER_WORD(KIND, word, class, traits, reads, lone, meaning)                                \
+    {#word, LAYER_##KIND, lone, meaning},
+#define LAYER_ALIAS(KIND, word, class, meaning) {#word, LAYER_##KIND, NULL, meaning},
 static const struct job_word layer_words[] = {
-    {"flatten", LAYER_FLATTEN, NULL, "Reshapes each example to one dimension."},
-    {"dense", LAYER_DENSE, "units",
-     "Multiplies its inputs by a kernel, then adds a bias and applies an activation. If the layer "
-     "has several `inputs`, it concatenates them first."},
-    {"dropout", LAYER_DROPOUT, "rate",
-     "Sets a random share of its inputs to 0 during training. In an evaluation it changes "
-     "nothing."},
-    {"activation", LAYER_ACTIVATION, "activation", "Applies an [activation](#activations)."},
-    {"relu", LAYER_ACTIVATION, NULL, LAYER_OF("relu")},
-    {"sigmoid", LAYER_ACTIVATION, NULL, LAYER_OF("sigmoid")},
-    {"tanh", LAYER_ACTIVATION, NULL, LAYER_OF("tanh")},
-    {"softmax", LAYER_ACTIVATION, NULL, LAYER_OF("softmax")},
-    {"selu", LAYER_ACTIVATION, NULL, LAYER_OF("selu")},
-    {"silu", LAYER_ACTIVATION, NULL, LAYER_OF("silu")},
-    {"softplus", LAYER_ACTIVATION, NULL, LAYER_OF("softplus")},
-    {"leaky_relu", LAYER_LEAKY_RELU, "negative_slope",
-     "Multiplies negative inputs by `negative_slope`."},
-    {"elu", LAYER_ELU, "alpha", "Replaces a negative input x by `alpha * (exp(x) - 1)`."},
-    {"gelu", LAYER_GELU, NULL,
-     "Multiplies x by the probability that a standard normal variable is less than x."},
-    {"batch_normalization", LAYER_BATCH_NORMALIZATION, NULL,
-     "Normalizes the last axis. Training uses the mean and variance of the microbatch, an "
-     "evaluation their moving averages."},
-    {"layer_normalization", LAYER_LAYER_NORMALIZATION, NULL,
-     "Normalizes each example over its last axis."},
-    {"embedding", LAYER_EMBEDDING, NULL,
-     "Replaces each id, or each key of its columns, by a trained vector (a row)."},
-    {"embedding_bag", LAYER_EMBEDDING_BAG, NULL,
-     "Looks up all keys of each column in a table and combines their rows to one vector for each "
-     "column."},
-    {"linear", LAYER_LINEAR, "inputs",
-     "Adds up one weight for each key of its columns: the wide part of a model."},
-    {"conv2d", LAYER_CONV2D, NULL, "Convolves images `[height, width, channels]` with a kernel."},
-    {"max_pooling2d", LAYER_MAX_POOLING2D, "pool_size", "Takes the maximum of each window."},
-    {"average_pooling2d", LAYER_AVERAGE_POOLING2D, "pool_size", "Takes the mean of each window."},
-    {"global_max_pooling2d", LAYER_GLOBAL_MAX_POOLING2D, NULL,
-     "Takes the maximum of each channel over the whole image."},
-    {"global_average_pooling2d", LAYER_GLOBAL_AVERAGE_POOLING2D, NULL,
-     "Takes the mean of each channel over the whole image."},
-    {"reshape", LAYER_RESHAPE, "target_shape", "Gives each example another shape."},
-    LATER("conv1d"),
-    {"add", LAYER_ADD, "inputs", "Adds its `inputs`, which have the same shape."},
-    {"concatenate", LAYER_CONCATENATE, "inputs", "Concatenates its `inputs` along the last axis."},
+    JOB_LAYERS(LAYER_WORD, LAYER_ALIAS) LATER("conv1d"),
     LAST_WORD,
 };
 
@@ -144,7 +103,7 @@ const struct job_word job_monitor_words[] = {
 #define LAYER_KEY(name, type, member, text, ...)                                                   \
     ROW(JOB_LAYER_PREFIX name, type, job_layer, member, text, .identity = true, __VA_ARGS__)
 #define KERAS_NAME "the name in Keras: `dense`, then `dense_1`, ..."
-/* The keys of every layer. `as`: Keras's name for it. */
+/* The keys of every layer. `as`: its class in Keras. */
 #define NAME_AND_INPUTS(word, as, is_alias, reads)                                                 \
     LAYER_KEY("." word ".name", NAME, name,                                                        \
               "The name of the layer. In the exported model, the names of its tensors contain "    \
@@ -159,27 +118,11 @@ const struct job_word job_monitor_words[] = {
         "." word ".table", NAME, table_name,                                                       \
         "The [table](#tables) in which the layer looks up its keys. Layers can share a table.",    \
         EXAMPLE("ids"), .fallback_doc = "the layer's name")
-#define TRAINABLE(word)                                                                            \
-    LAYER_KEY("." word ".trainable", BOOL, trainable,                                              \
-              "`false`: training does not change the layer's weights, and the loss does not "      \
-              "contain its regularizers. `batch_normalization` then uses its moving averages in "  \
-              "training, too. The rows of a table are always trained.",                            \
-              EXAMPLE("false"), .fallback = "true")
 #define TABLE_IS_TRAINED(word)                                                                     \
     NOT_YET(JOB_LAYER_PREFIX "." word ".trainable", "true", "rows that training does not change")
-#define LAYER_NAME(word) NAME_AND_INPUTS(word, word, false, "[input]")
-#define LAYER_NAME_READS(word, reads) NAME_AND_INPUTS(word, word, false, reads)
-#define LAYER_NAME_KERAS(word, as) NAME_AND_INPUTS(word, as, false, "[input]")
-#define LAYER_NAME_AS(word, as) NAME_AND_INPUTS(word, as, true, "[input]")
-#define NORMALIZATION(of)                                                                          \
-    LAYER_KEY("." of ".epsilon", REAL, normalization.epsilon,                                      \
-              "A number added to the variance before its square root is taken.", EXAMPLE("1e-5"),  \
-              POSITIVE, .fallback = "1e-3"),                                                       \
-        LAYER_KEY("." of ".center", BOOL, normalization.center, "Add a trained `beta`.",           \
-                  EXAMPLE("false"), .fallback = "true"),                                           \
-        LAYER_KEY("." of ".scale", BOOL, normalization.scale, "Multiply by a trained `gamma`.",    \
-                  EXAMPLE("false"), .fallback = "true"),                                           \
-        NOT_YET(JOB_LAYER_PREFIX "." of ".axis", "-1", "the axis that is normalized")
+#define LAYER_ROWS(KIND, word, class, traits, reads, lone, meaning)                                \
+    KIND##_KEYS NAME_AND_INPUTS(#word, class, false, reads),
+#define LAYER_ALIAS_ROWS(KIND, word, class, meaning) NAME_AND_INPUTS(#word, class, true, "[input]"),
 /* what: kernel or bias */
 #define REGULARIZER_REAL(of, what, option, member, by_default, text)                               \
     LAYER_KEY("." of "." #what "_regularizer." option, REAL, what.member, text, EXAMPLE("0.001"),  \
@@ -223,20 +166,6 @@ const struct job_word job_monitor_words[] = {
               EXAMPLE("same"), .words = padding_words, .fallback = "valid")
 #define CHANNELS_LAST(of)                                                                          \
     NOT_YET(JOB_LAYER_PREFIX "." of ".data_format", "channels_last", "the axis of the channels")
-#define LIKE_POOL_SIZE                                                                             \
-    .like = offsetof(struct job_layer, pooling2d.pool_size), .fallback_doc = "`pool_size`"
-#define POOLING_KEYS(of)                                                                           \
-    PAIR(of, pooling2d, pool_size, .fallback = "2", "The height and width of a window.",           \
-         EXAMPLE("3")),                                                                            \
-        PAIR(of, pooling2d, strides, LIKE_POOL_SIZE, "The distance from one window to the next.",  \
-             EXAMPLE("2")),                                                                        \
-        PADDING(of, pooling2d), CHANNELS_LAST(of), LAYER_NAME(of)
-#define GLOBAL_POOLING_KEYS(of)                                                                    \
-    LAYER_KEY("." of ".keepdims", BOOL, global_pooling2d.keepdims,                                 \
-              "Keep the shape `[1, 1, channels]` instead of `[channels]`.", EXAMPLE("true"),       \
-              .fallback = "false"),                                                                \
-        CHANNELS_LAST(of), LAYER_NAME(of)
-
 static const struct job_key keys[] = {
     JOB_KEY("name", NAME, name, "The job's name. Its output directory is `runs/NAME`.",
             EXAMPLE("mnist-mlp"), .fallback_doc = "the job file's name"),
@@ -254,125 +183,12 @@ static const struct job_key keys[] = {
               "One layer. A value without an option's name sets the layer's main option: `dense: "
               "10`, `dropout: 0.2`, `activation: relu`.",
               EXAMPLE("{dense: 10}"), .words = layer_words),
-    LAYER_NAME("flatten"),
-    LAYER_KEY(".dense.units", U32, dense.units, "The number of outputs.", EXAMPLE("64"),
-              RANGE(1, 16777216), .required = true),
-    LAYER_KEY(".dense.activation", WORD, dense.activation, "The function applied to the outputs.",
-              EXAMPLE("relu"), .words = activation_words, .fallback = "linear"),
-    LAYER_KEY(".dense.use_bias", BOOL, use_bias, "Add a trained bias to each output.",
-              EXAMPLE("false"), .fallback = "true"),
-    INITIALIZER("dense", kernel, "glorot_uniform"),
-    INITIALIZER("dense", bias, "zeros"),
-    REGULARIZER("dense", kernel),
-    REGULARIZER("dense", bias),
-    TRAINABLE("dense"),
-    LAYER_NAME("dense"),
-    LAYER_KEY(".dropout.rate", REAL, dropout.rate,
-              "The share of the inputs that is set to 0 during training.", EXAMPLE("0.2"),
-              BELOW_ONE, .required = true),
-    LAYER_NAME("dropout"),
-    LAYER_KEY(".activation.activation", WORD, activation.activation,
-              "The function applied to each input.", EXAMPLE("relu"), .required = true,
-              .words = activation_words),
-    LAYER_NAME("activation"),
-    LAYER_NAME_AS("relu", "re_lu"),
-    LAYER_NAME_AS("sigmoid", "activation"),
-    LAYER_NAME_AS("tanh", "activation"),
-    LAYER_NAME_AS("softmax", "softmax"),
-    LAYER_KEY(".conv2d.filters", U32, conv2d.filters, "The number of channels of the output.",
-              EXAMPLE("32"), RANGE(1, 1048576), .required = true),
-    PAIR("conv2d", conv2d, kernel_size, .required = true, "The height and width of the kernel.",
-         EXAMPLE("3")),
-    PAIR("conv2d", conv2d, strides, .fallback = "1",
-         "The distance from one window to the next. At least one of `strides` and `dilation_rate` "
-         "must be 1.",
-         EXAMPLE("2")),
-    PADDING("conv2d", conv2d),
-    PAIR("conv2d", conv2d, dilation_rate, .fallback = "1",
-         "The distance between neighboring inputs within a window.", EXAMPLE("2")),
-    LAYER_KEY(".conv2d.activation", WORD, conv2d.activation, "The function applied to the outputs.",
-              EXAMPLE("relu"), .words = activation_words, .fallback = "linear"),
-    LAYER_KEY(".conv2d.use_bias", BOOL, use_bias,
-              "Add a trained bias to each channel of the output.", EXAMPLE("false"),
-              .fallback = "true"),
-    INITIALIZER("conv2d", kernel, "glorot_uniform"),
-    INITIALIZER("conv2d", bias, "zeros"),
-    REGULARIZER("conv2d", kernel),
-    REGULARIZER("conv2d", bias),
-    NOT_YET(JOB_LAYER_PREFIX ".conv2d.groups", "1",
-            "groups of channels, each with its own kernels"),
-    CHANNELS_LAST("conv2d"),
-    TRAINABLE("conv2d"),
-    LAYER_NAME("conv2d"),
-    POOLING_KEYS("max_pooling2d"),
-    POOLING_KEYS("average_pooling2d"),
-    GLOBAL_POOLING_KEYS("global_max_pooling2d"),
-    GLOBAL_POOLING_KEYS("global_average_pooling2d"),
-    LAYER_KEY(".reshape.target_shape", SHAPE, reshape.rank,
-              "The new shape of one example, without the batch, with as many elements as before.",
-              EXAMPLE("[28, 28, 1]"), .required = true),
-    LAYER_NAME("reshape"),
-    LAYER_NAME_AS("selu", "activation"),
-    LAYER_NAME_AS("silu", "activation"),
-    LAYER_NAME_AS("softplus", "activation"),
-    LAYER_KEY(".leaky_relu.negative_slope", REAL, leaky_relu.negative_slope,
-              "The factor for negative inputs. (In the activation `leaky_relu` of other layers, it "
-              "is 0.2.)",
-              EXAMPLE("0.1"), NOT_NEGATIVE, .fallback = "0.3"),
-    LAYER_NAME_KERAS("leaky_relu", "leaky_re_lu"),
-    LAYER_KEY(".elu.alpha", REAL, elu.alpha, "The factor for negative outputs.", EXAMPLE("0.5"),
-              NOT_NEGATIVE, .fallback = "1"),
-    LAYER_NAME("elu"),
-    LAYER_KEY(".gelu.approximate", BOOL, gelu.approximate,
-              "Compute gelu approximately, from tanh instead of erf.", EXAMPLE("true"),
-              .fallback = "false"),
-    LAYER_NAME("gelu"),
-    LAYER_KEY(".batch_normalization.momentum", REAL, normalization.momentum,
-              "The share of the old moving mean and variance that each step keeps.", EXAMPLE("0.9"),
-              UP_TO_ONE, .fallback = "0.99"),
-    NORMALIZATION("batch_normalization"),
-    TRAINABLE("batch_normalization"),
-    LAYER_NAME("batch_normalization"),
-    NORMALIZATION("layer_normalization"),
-    NOT_YET(JOB_LAYER_PREFIX ".layer_normalization.rms_scaling", "false",
-            "scaling by the root mean square"),
-    TRAINABLE("layer_normalization"),
-    LAYER_NAME("layer_normalization"),
-    LAYER_KEY(
-        ".embedding.input_dim", U32, embedding.input_dim,
-        "0: the layer looks up the keys of its `inputs`, which are key columns, in a table. "
-        "Otherwise: the number of the layer's own rows, which all its inputs share. The inputs "
-        "are then one column with `encode: id`, or `number` columns with ids from 0. To embed "
-        "several columns with `encode: id`, make them key columns and choose 0.",
-        EXAMPLE("1000"), RANGE(0, 16777216), .fallback = "0"),
-    LAYER_KEY(".embedding.output_dim", U32, embedding.output_dim,
-              "The length of a row. In a table it is at most 4096.", EXAMPLE("16"),
-              RANGE(1, 16777216), .required = true),
-    TABLE_NAME("embedding"),
-    TRAINABLE("embedding"),
-    LAYER_NAME_READS("embedding", "[user]"),
-    LAYER_KEY(".embedding_bag.output_dim", U32, embedding_bag.output_dim, "The length of a row.",
-              EXAMPLE("16"), RANGE(1, ROW_DIM_MAX), .required = true),
-    LAYER_KEY(".embedding_bag.mode", WORD, embedding_bag.mode,
-              "How the rows of one column combine. `sum`: their weighted sum. `mean`: that sum "
-              "divided by the sum of the weights. `sqrtn`: that sum divided by the root of the sum "
-              "of the squared weights.",
-              EXAMPLE("sum"), .words = bag_words, .fallback = "mean"),
-    TABLE_NAME("embedding_bag"),
-    TABLE_IS_TRAINED("embedding_bag"),
-    LAYER_NAME_READS("embedding_bag", "[user]"),
-    LAYER_KEY(".linear.use_bias", BOOL, use_bias, "Add a trained bias to the sum.",
-              EXAMPLE("false"), .fallback = "true"),
-    TABLE_NAME("linear"),
-    TABLE_IS_TRAINED("linear"),
-    LAYER_NAME_READS("linear", "[user]"),
-    LAYER_NAME_READS("add", "[input, trunk]"),
-    LAYER_NAME_READS("concatenate", "[input, trunk]"),
-    JOB_KEY("model.weights", FILE, model.weights,
-            "A safetensors file with first values. A tensor whose name is in the file begins with "
-            "the values in the file; any other tensor begins with its initializer. The file is "
-            "read only if the job begins from scratch. Its contents belong to the job's identity.",
-            EXAMPLE("runs/first/model/weights.safetensors"), .fallback_doc = "none"),
+    JOB_LAYERS(LAYER_ROWS, LAYER_ALIAS_ROWS) JOB_KEY(
+        "model.weights", FILE, model.weights,
+        "A safetensors file with first values. A tensor whose name is in the file begins with "
+        "the values in the file; any other tensor begins with its initializer. The file is "
+        "read only if the job begins from scratch. Its contents belong to the job's identity.",
+        EXAMPLE("runs/first/model/weights.safetensors"), .fallback_doc = "none"),
     JOB_KEY("model.loss", CHOICE, model.head[0].loss,
             "The function that training minimizes. If the last layer is the softmax or sigmoid "
             "that matches the loss, gradwire computes the two together, which is more precise.",
@@ -419,13 +235,12 @@ bool job_metric_larger_is_better(enum metric_kind kind)
     return better[kind] == HIGHER;
 }
 
-/* Next to the layer's rows: few files name a layer. */
 const char *job_one_row_warning(const struct job *job, char *out, size_t bytes)
 {
     const struct job_training *t = &job->training;
     for (uint32_t i = 0; i < job->model.layers && t->batch_size < 2 * t->microbatches; i++) {
         const struct job_layer *layer = &job->model.layer[i];
-        if (layer->kind != LAYER_BATCH_NORMALIZATION || job_layer_is_frozen(layer))
+        if (!layer_has(layer->kind, LAYER_OF_ROWS) || job_layer_is_frozen(layer))
             continue;
         (void)snprintf(
             out, bytes,

@@ -287,8 +287,8 @@ uint32_t value_readers(const struct model *m, uint32_t value);
  * part of the model. A layer with several inputs reads l->inputs of m->from; the first one is m->value. Errors:
  * ERR_INPUT, ERR_NOMEM. */
 typedef enum err layer_add(struct model *m, const struct job_layer *l, struct errmsg *e);
-#define LAYER_ADD(KIND, name, traits) layer_add name##_add;
-JOB_LAYERS(LAYER_ADD)
+#define LAYER_ADD(KIND, name, ...) layer_add name##_add;
+JOB_LAYERS(LAYER_ADD, JOB_NO_LAYER_ALIAS)
 
 /* merge.c: a layer that takes one input but names several reads them side by side; layers that merge do it
  * themselves. */

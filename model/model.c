@@ -130,8 +130,8 @@ enum err flatten_add(struct model *m, const struct job_layer *l, struct errmsg *
 /* ---- the list of layers ---- */
 
 static layer_add *const add[LAYER_KINDS] = {
-#define ADD(KIND, name, traits) [LAYER_##KIND] = name##_add,
-    JOB_LAYERS(ADD)};
+#define ADD(KIND, name, ...) [LAYER_##KIND] = name##_add,
+    JOB_LAYERS(ADD, JOB_NO_LAYER_ALIAS)};
 
 /* Set *out to one input of *l, which is behind i layers: tap[0] is the model's input, tap[j + 1] the output of layer j. */
 static enum err find_input(struct model *m, const struct job *job, const struct job_layer *l,

@@ -44,15 +44,10 @@ static int find_layer(const struct reader *r, const char *name)
 /* The name of group i of the weights: Keras counts the layers of each class. */
 static void group_of(const struct reader *r, size_t i, char out[CONFIG_GROUP_BYTES])
 {
-    char group[CONFIG_GROUP_BYTES / 2];
     uint32_t same = 0;
     for (size_t k = 0; k < i; k++)
         same += strcmp(r->layer[k].class, r->layer[i].class) == 0;
-    words_snake_case(r->layer[i].class, group, sizeof group);
-    if (same)
-        (void)snprintf(out, CONFIG_GROUP_BYTES, "layers/%s_%u/vars", group, same);
-    else
-        (void)snprintf(out, CONFIG_GROUP_BYTES, "layers/%s/vars", group);
+    keras_group(r->layer[i].class, same, out, CONFIG_GROUP_BYTES);
 }
 
 /* ---- the inputs of a layer ---- */
@@ -196,12 +191,11 @@ static bool is_name(const char *name)
     return n > 0 && n < JOB_NAME_MAX;
 }
 
-static void keep_weights(struct reader *r, size_t i, enum layer_kind kind)
+static void keep_weights(struct reader *r, size_t i)
 {
     struct config_weights *w = &r->c->weights[r->c->weighted];
-    if (!*keras_weights(kind) || r->c->weighted == JOB_LAYERS_MAX)
+    if (r->c->weighted == JOB_LAYERS_MAX)
         return;
-    w->kind = kind;
     (void)snprintf(w->name, sizeof w->name, "%s", r->layer[i].name);
     group_of(r, i, w->group);
     r->c->weighted++;
@@ -219,8 +213,7 @@ static void read_layer(struct reader *r, size_t i)
 {
     const struct config_layer *l = &r->layer[i];
     int from[JOB_INPUTS_MAX];
-    const char *word = "";
-    enum layer_kind kind = LAYER_FLATTEN;
+    struct keras_class class = {.word = ""};
     char *options = NULL;
     size_t bytes;
     FILE *yaml = r->to.yaml, *own = open_memstream(&options, &bytes);
@@ -229,18 +222,20 @@ static void read_layer(struct reader *r, size_t i)
         return;
     r->to.yaml = own;
     uint32_t n = arguments(r, i, from);
-    if (config_write_options(&r->to, l, &word, &kind))
-        write_inputs(r, from, n, kind);
+    if (config_write_options(&r->to, l, &class))
+        write_inputs(r, from, n, class.kind);
     bool frozen = r->frozen || json_is_false(json_object_get(l->config, "trainable"));
-    if (frozen && *keras_weights(kind))
+    if (frozen && class.has_weights)
         (void)fputs("trainable: false, ", own);
     r->to.yaml = yaml;
     r->failed |= !closes_well(own);
-    (void)fprintf(yaml, "    - %s: {%sname: \"%s\"}\n", word, options ? options : "", l->name);
+    (void)fprintf(yaml, "    - %s: {%sname: \"%s\"}\n", class.word, options ? options : "",
+                  l->name);
     free(options);
     if (!is_name(l->name))
         config_refuse(&r->to, l, "a name in a job has 1 to 63 letters, digits, . _ or -");
-    keep_weights(r, i, kind);
+    if (class.has_weights)
+        keep_weights(r, i);
     r->at[i] = (int)++r->written;
     r->last = l->name;
     r->end = l->config;

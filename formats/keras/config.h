@@ -14,7 +14,6 @@ enum { CONFIG_BYTES_MAX = 64 << 20, CONFIG_GROUP_BYTES = 96 };
 
 /* A layer that has weights. */
 struct config_weights {
-    enum layer_kind kind;
     char name[JOB_NAME_MAX];
     char group[CONFIG_GROUP_BYTES]; /* of its weights: "layers/dense_1/vars" */
 };

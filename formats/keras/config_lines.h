@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "job/layer.h"
+#include "formats/keras/layers.h"
 
 enum { CONFIG_SHOWN_BYTES = 80 };
 
@@ -39,10 +39,10 @@ bool config_is_foreign(const json_t *object);
 /* alternatives: JSON values separated by '|'. */
 bool config_is_one_of(const json_t *value, const char *alternatives);
 
-/* Write the layer's options as YAML, "units: 10, activation: relu", each followed by ", ". *kind: of our layer. A class or
- * an option that a job cannot have is refused, and then the return value is false. */
-bool config_write_options(struct config_lines *to, const struct config_layer *l, const char **word,
-                          enum layer_kind *kind);
+/* Write the layer's options as YAML, "units: 10, activation: relu", each followed by ", ". A class or an option that a job
+ * cannot have is refused, and then the return value is false. */
+bool config_write_options(struct config_lines *to, const struct config_layer *l,
+                          struct keras_class *class);
 
 /* Check the options of an InputLayer or a Rescaling, which config.c writes. Returns false if one is refused. */
 bool config_check_options(struct config_lines *to, const struct config_layer *l);

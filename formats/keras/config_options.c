@@ -8,18 +8,7 @@
 #include "common/base/printable.h"
 #include "formats/keras/config_lines.h"
 #include "formats/keras/layers.h"
-
-/* Options of every layer. */
-static const struct keras_option common_options[] = {
-    {"name", SKIP, NULL}, {"trainable", SKIP, NULL}, {"dtype", TYPE, NULL}, {NULL, RULE_END, NULL}};
-
-static const struct keras_option *find_option(const struct keras_option *in, const char *key)
-{
-    for (; in->key; in++)
-        if (strcmp(in->key, key) == 0)
-            return in;
-    return NULL;
-}
+#include "job/keys.h"
 
 /* ---- shared with config.c ---- */
 
@@ -93,7 +82,7 @@ size_t config_input_rank(const struct config_layer *l)
 struct reading {
     struct config_lines *to;
     const struct config_layer *layer;
-    const struct keras_option *option;
+    struct keras_option option;
     const json_t *value;
 };
 
@@ -101,7 +90,7 @@ struct reading {
 static void cannot(const struct reading *r, const char *instead)
 {
     char shown[CONFIG_SHOWN_BYTES];
-    config_refuse(r->to, r->layer, "%s is %s; %s", r->option->key, config_show(r->value, shown),
+    config_refuse(r->to, r->layer, "%s is %s; %s", r->option.key, config_show(r->value, shown),
                   instead);
 }
 
@@ -123,18 +112,18 @@ bool config_is_one_of(const json_t *value, const char *alternatives)
 static void read_must(const struct reading *r)
 {
     char instead[120];
-    (void)snprintf(instead, sizeof instead, "a job has only %s", r->option->arg);
-    if (strcmp(r->option->arg, "null") == 0)
+    (void)snprintf(instead, sizeof instead, "a job has only %s", r->option.arg);
+    if (strcmp(r->option.arg, "null") == 0)
         (void)snprintf(instead, sizeof instead, "a job has no such option: remove it");
-    if (!config_is_one_of(r->value, r->option->arg))
+    if (!config_is_one_of(r->value, r->option.arg))
         cannot(r, instead);
 }
 
 static void read_trains(const struct reading *r)
 {
     char shown[CONFIG_SHOWN_BYTES];
-    if (!config_is_one_of(r->value, r->option->arg))
-        config_not_taken(r->to, r->layer->name, r->option->key, config_show(r->value, shown));
+    if (!config_is_one_of(r->value, r->option.arg))
+        config_not_taken(r->to, r->layer->name, r->option.key, config_show(r->value, shown));
 }
 
 /* A job computes in float32, which is as good as the other types of reals, or better. */
@@ -150,7 +139,7 @@ static void read_type(const struct reading *r)
     if (json_is_null(r->value) || strcmp(word, " float32 ") == 0 || (input && strstr(whole, word)))
         return;
     if (name && strstr(reals, word))
-        config_not_taken(r->to, r->layer->name, r->option->key, config_show(r->value, shown));
+        config_not_taken(r->to, r->layer->name, r->option.key, config_show(r->value, shown));
     else
         cannot(r, "a job computes in float32");
 }
@@ -170,11 +159,11 @@ static void read_number(const struct reading *r)
 {
     FILE *yaml = r->to->yaml;
     if (json_is_boolean(r->value))
-        (void)fprintf(yaml, "%s: %s, ", r->option->key, json_is_true(r->value) ? "true" : "false");
+        (void)fprintf(yaml, "%s: %s, ", r->option.key, json_is_true(r->value) ? "true" : "false");
     else if (json_is_integer(r->value))
-        (void)fprintf(yaml, "%s: %lld, ", r->option->key, (long long)json_integer_value(r->value));
+        (void)fprintf(yaml, "%s: %lld, ", r->option.key, (long long)json_integer_value(r->value));
     else if (json_is_real(r->value)) {
-        (void)fprintf(yaml, "%s: ", r->option->key);
+        (void)fprintf(yaml, "%s: ", r->option.key);
         config_write_real(yaml, json_real_value(r->value));
         (void)fputs(", ", yaml);
     } else {
@@ -201,7 +190,7 @@ static bool is_list(const json_t *list, size_t least, size_t most)
 static void write_value(const struct reading *r)
 {
     char shown[CONFIG_SHOWN_BYTES];
-    (void)fprintf(r->to->yaml, "%s: %s, ", r->option->key, config_show(r->value, shown));
+    (void)fprintf(r->to->yaml, "%s: %s, ", r->option.key, config_show(r->value, shown));
 }
 
 static void read_pair(const struct reading *r)
@@ -223,11 +212,10 @@ static void read_shape(const struct reading *r)
 static void read_activation(const struct reading *r)
 {
     const char *word = json_is_null(r->value) ? "linear" : config_name(r->value);
-    enum activation a;
     if (word && strcmp(word, "swish") == 0)
         word = "silu";
-    if (word && !config_is_foreign(r->value) && words_find_activation(word, &a))
-        (void)fprintf(r->to->yaml, "%s: %s, ", r->option->key, word);
+    if (word && !config_is_foreign(r->value) && job_word_find(r->option.of->words, word))
+        (void)fprintf(r->to->yaml, "%s: %s, ", r->option.key, word);
     else
         cannot(r, "a job has no such activation");
 }
@@ -235,15 +223,10 @@ static void read_activation(const struct reading *r)
 static void read_word(const struct reading *r)
 {
     const char *word = json_string_value(r->value);
-    for (const char *at = r->option->arg; word && *at;) {
-        size_t n = strcspn(at, "|");
-        if (strlen(word) == n && strncmp(at, word, n) == 0) {
-            (void)fprintf(r->to->yaml, "%s: %s, ", r->option->key, word);
-            return;
-        }
-        at += n + (at[n] == '|');
-    }
-    cannot(r, "a job has only valid and same");
+    if (word && job_word_find(r->option.of->words, word))
+        (void)fprintf(r->to->yaml, "%s: %s, ", r->option.key, word);
+    else
+        cannot(r, "a job has only valid and same");
 }
 
 /* Initializers and regularizers: Keras' class, the job's word, and the options that have the same names in both. */
@@ -292,7 +275,7 @@ static void note_others(const struct reading *r, const struct named *n)
     const char *key;
     json_t *value;
     char shown[CONFIG_SHOWN_BYTES], of[2 * JOB_NAME_MAX];
-    (void)snprintf(of, sizeof of, "%.60s's %s", r->layer->name, r->option->key);
+    (void)snprintf(of, sizeof of, "%.60s's %s", r->layer->name, r->option.key);
     json_object_foreach(json_object_get(r->value, "config"), key, value)
     {
         bool taken = (n->option[0] && strcmp(n->option[0], key) == 0) ||
@@ -309,7 +292,7 @@ static void write_named(const struct reading *r, const struct named *n)
     FILE *yaml = r->to->yaml;
     const char *comma = "";
     note_others(r, n);
-    (void)fprintf(yaml, "%s: {%s: {", r->option->key, n->word);
+    (void)fprintf(yaml, "%s: {%s: {", r->option.key, n->word);
     for (size_t i = 0; i < 2 && n->option[i]; i++) {
         const json_t *v = json_object_get(config, n->option[i]);
         if (!json_is_number(v))
@@ -325,7 +308,7 @@ static void read_initializer(const struct reading *r)
 {
     const char *class = class_of(r->value);
     const struct named *n = find_named(initializers, class);
-    bool usual = n && strcmp(n->class, r->option->arg) == 0;
+    bool usual = n && strcmp(n->word, r->option.of->fallback) == 0;
     if (r->to->trained)
         return;
     if (!n) {
@@ -338,7 +321,7 @@ static void read_initializer(const struct reading *r)
     }
     note_others(r, n);
     if (!usual)
-        (void)fprintf(r->to->yaml, "%s: %s, ", r->option->key, n->word);
+        (void)fprintf(r->to->yaml, "%s: %s, ", r->option.key, n->word);
 }
 
 /* True if the options are those of a job's own first values. */
@@ -363,8 +346,8 @@ static void read_first_value(const struct reading *r)
     char instead[120];
     if (r->to->trained)
         return;
-    (void)snprintf(instead, sizeof instead, "a job has only %s here", r->option->arg);
-    if (n && strcmp(n->class, r->option->arg) == 0 && are_first_values(r))
+    (void)snprintf(instead, sizeof instead, "a job has only %s here", r->option.arg);
+    if (n && strcmp(n->class, r->option.arg) == 0 && are_first_values(r))
         note_others(r, &uniform);
     else
         cannot(r, instead);
@@ -383,7 +366,7 @@ static void read_regularizer(const struct reading *r)
 
 static void read_option(const struct reading *r)
 {
-    switch (r->option->rule) {
+    switch (r->option.rule) {
     case TRAINS:
         return read_trains(r);
     case TYPE:
@@ -416,17 +399,15 @@ static void read_option(const struct reading *r)
 
 /* Keras writes null for an option that was not given. Any other value of an option that this release does not know may
  * change what the layer computes. */
-static void read_options(struct config_lines *to, const struct config_layer *l,
-                         const struct keras_class *class)
+static void read_options(struct config_lines *to, const struct config_layer *l, const char *word)
 {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)l->config, key, value)
     {
-        const struct keras_option *o = find_option(class->option, key);
-        struct reading r = {to, l, o ? o : find_option(common_options, key), value};
+        struct reading r = {.to = to, .layer = l, .value = value};
         char shown[CONFIG_SHOWN_BYTES];
-        if (r.option)
+        if (keras_option_find(&r.option, word, key))
             read_option(&r);
         else if (!json_is_null(value))
             config_refuse(to, l, "its option %.60s (%s) is not known here", key,
@@ -444,26 +425,21 @@ static bool is_own(struct config_lines *to, const struct config_layer *l)
 
 bool config_check_options(struct config_lines *to, const struct config_layer *l)
 {
-    const struct keras_class *class = keras_class_find_other(l->class);
     uint32_t before = to->refusals;
     if (is_own(to, l))
-        read_options(to, l, class);
+        read_options(to, l, "");
     return to->refusals == before;
 }
 
-bool config_write_options(struct config_lines *to, const struct config_layer *l, const char **word,
-                          enum layer_kind *kind)
+bool config_write_options(struct config_lines *to, const struct config_layer *l,
+                          struct keras_class *class)
 {
-    const struct keras_class *class = keras_class_find(l->class);
     uint32_t before = to->refusals;
-    if (!class) {
+    if (!keras_class_find(class, l->class)) {
         config_refuse(to, l, "a job has no such layer: replace it in Keras, or remove it");
         return false;
     }
-    if (!is_own(to, l))
-        return false;
-    read_options(to, l, class);
-    *word = class->word;
-    *kind = class->kind;
+    if (is_own(to, l))
+        read_options(to, l, class->word);
     return to->refusals == before;
 }

@@ -29,8 +29,8 @@ static enum err each_weight(const struct network *n, const struct layout *l, use
         const struct job_layer *of = n->layer[n->order[i]].of;
         uint32_t k = 0;
         network_group(n, i, group, sizeof group);
-        for (const char *const *what = of ? keras_weights(of->kind) : NULL; what && *what; what++) {
-            const struct tensor *t = layout_weight(l, of->name, *what);
+        for (uint32_t j = 0; of && j < KERAS_WEIGHTS; j++) {
+            const struct tensor *t = layout_weight(l, of->name, keras_weights[j]);
             if (!t)
                 continue;
             (void)snprintf(name, sizeof name, "%s/%u", group, k++);

@@ -79,8 +79,8 @@ static enum err copy_layer(const struct weights *from, const struct config_weigh
 {
     char name[CONFIG_GROUP_BYTES + 16];
     uint32_t k = 0;
-    for (const char *const *what = keras_weights(of->kind); *what; what++) {
-        const struct tensor *t = layout_weight(l, of->name, *what);
+    for (uint32_t i = 0; i < KERAS_WEIGHTS; i++) {
+        const struct tensor *t = layout_weight(l, of->name, keras_weights[i]);
         (void)snprintf(name, sizeof name, "%s/%u", of->group, k);
         enum err err = t ? copy_tensor(from, name, t, w, e) : ERR_OK;
         if (err)

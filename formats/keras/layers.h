@@ -1,12 +1,14 @@
-/* Keras's layers, a row each: the class and its options, read and written, and the order of its weights. And the names that
- * Keras 3 has for our activations. */
+/* Keras's layers: their classes, their options, read and written, and the order of their weights. */
 #ifndef GRADWIRE_FORMATS_KERAS_LAYERS_H
 #define GRADWIRE_FORMATS_KERAS_LAYERS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "job/layer.h"
+
+struct job_key;
 
 /* How an option is read. */
 enum rule {
@@ -16,11 +18,11 @@ enum rule {
     TYPE,        /* the type of the numbers */
     MUST,        /* it must have one of the values in `arg`, JSON separated by '|' */
     LAST_AXIS,   /* it must be the last axis */
-    NUMBER,      /* written as it is, under the name `arg`; also true and false */
+    NUMBER,      /* written as it is; also true and false */
     PAIR,        /* an integer, or a list of two */
     SHAPE,       /* a list of dimensions */
     ACTIVATION,  /* the name of one */
-    WORD,        /* one of the words in `arg`, separated by '|' */
+    WORD,        /* one of the words of the key */
     INITIALIZER, /* of a layer that has this option in a job */
     FIRST_VALUE, /* an initializer that a job cannot set: it must be `arg`, or the file has weights */
     REGULARIZER,
@@ -30,34 +32,32 @@ struct keras_option {
     const char *key;
     enum rule rule;
     const char *arg;
+    const struct job_key
+        *of; /* the job's key with the words and the default of its values; NULL: none */
 };
 
 struct keras_class {
-    const char *name, *word; /* word: of the job file */
+    const char *name, *word; /* name NULL: Keras has no such class; word: of the job file */
     enum layer_kind kind;
-    /* The weights in Keras's order, as the ends of our tensors' names; a layer may lack some. NULL ends the list; NULL: none. */
-    const char *const *weights;
-    /* Makes the options of our layer in Keras, without name and dtype; a new reference. NULL: it has none. */
-    json_t *(*make)(const struct job_layer *l);
-    struct keras_option option[20];
+    bool has_weights;
 };
 
-/* The class of that name; NULL: a job has none. */
-const struct keras_class *keras_class_find(const char *name);
-/* The same of InputLayer and Rescaling, which are no layers of a job. */
-const struct keras_class *keras_class_find_other(const char *name);
-/* The class as which a layer is written; NULL: it looks up a table. */
-const struct keras_class *keras_class_of(enum layer_kind kind);
-/* The weights of a layer; an empty list if it has none. */
-const char *const *keras_weights(enum layer_kind kind);
+/* Set *c to the class of that name; false: a job has none. */
+bool keras_class_find(struct keras_class *c, const char *name);
+/* The first of several classes that become the same layer. */
+struct keras_class keras_class_of(enum layer_kind kind);
 
-/* "relu"; NULL: Keras has no such word (ACT_GELU_TANH). */
-const char *words_activation(enum activation a);
-/* Writes the activation of Keras' word. Returns false if we have none of that name. */
-bool words_find_activation(const char *word, enum activation *a);
+/* Set *o to how an option of a class with that word is read; false: it is not known. word "": a class that no layer is. */
+bool keras_option_find(struct keras_option *o, const char *word, const char *name);
+/* The options of our layer in Keras, without name and dtype; a new reference. NULL: no memory. */
+json_t *keras_options(const struct job_layer *l);
 
-/* The name of the group of weights that Keras gives a class: "conv2d" for Conv2D, "batch_normalization" for
- * BatchNormalization (keras/src/utils/naming.py, to_snake_case). Shortened to fit. */
-void words_snake_case(const char *class, char *out, size_t bytes);
+/* The name of the group of weights of a layer before which `same` others have its class: "layers/dense_1/vars". */
+void keras_group(const char *class, uint32_t same, char *out, size_t bytes);
+enum { KERAS_GROUP_BYTES = 192 };
+
+/* The weights of a layer in Keras's order, as the ends of our tensors' names; a layer lacks most of them. */
+enum { KERAS_WEIGHTS = 7 };
+extern const char *const keras_weights[KERAS_WEIGHTS];
 
 #endif

@@ -211,18 +211,25 @@ static uint32_t cuts_of(const struct job *job, const struct job_selection *s, st
     return n;
 }
 
+/* The values next to each other along an axis. */
+static uint32_t join_layers(struct making *m, const char *of, const char *what, int axis,
+                            const uint32_t *from, uint32_t n)
+{
+    uint32_t made = help(m, of, what, keras_class_of(LAYER_JOINING).name,
+                         json_pack("{s:i}", "axis", axis), from[0]);
+    for (uint32_t i = 1; i < n; i++)
+        read_from(m, from[i]);
+    return made;
+}
+
 static uint32_t crop_all(struct making *m, const char *of, const struct cut *cut, uint32_t n)
 {
-    uint32_t *part = mem_zalloc(n, sizeof *part);
+    uint32_t *part = mem_zalloc(n, sizeof *part), made = 0;
     m->failed |= !part;
     for (uint32_t i = 0; i < n && !m->failed; i++)
         part[i] = crop(m, of, cut[i]);
-    uint32_t made = part ? part[0] : 0;
-    if (n > 1 && !m->failed) {
-        made = help(m, of, "columns", "Concatenate", json_pack("{s:i}", "axis", -2), part[0]);
-        for (uint32_t i = 1; i < n; i++)
-            read_from(m, part[i]);
-    }
+    if (!m->failed)
+        made = n > 1 ? join_layers(m, of, "columns", -2, part, n) : part[0];
     mem_free(part);
     return help(m, of, "columns", "Flatten", json_object(), made);
 }
@@ -265,11 +272,7 @@ static uint32_t sources(struct making *m, uint32_t i, uint32_t from[JOB_INPUTS_M
     bool merges = layer_has(l->kind, LAYER_MERGES);
     if (merges || l->inputs == 1)
         return l->inputs;
-    uint32_t joined =
-        help(m, l->name, "inputs", "Concatenate", json_pack("{s:i}", "axis", -1), from[0]);
-    for (uint32_t k = 1; k < l->inputs; k++)
-        read_from(m, from[k]);
-    from[0] = joined;
+    from[0] = join_layers(m, l->name, "inputs", -1, from, l->inputs);
     return 1;
 }
 
@@ -316,11 +319,13 @@ static uint32_t add_layer(struct making *m, uint32_t i)
     if (l->kind == LAYER_GELU && l->gelu.approximate)
         return gelu_tanh(m, l, from[0]);
     own_name(m, name, l);
-    const struct keras_class *class = keras_class_of(l->kind);
-    uint32_t made = append(m, name, class->name, class->make ? class->make(l) : json_object());
+    const struct keras_class class = keras_class_of(l->kind);
+    uint32_t made =
+        class.name ? append(m, name, class.name, keras_options(l))
+                   : append(m, name, "Activation", json_pack("{s:s}", "activation", class.word));
     for (uint32_t k = 0; k < n; k++)
         read_from(m, from[k]);
-    if (!m->failed && class->weights)
+    if (!m->failed && class.has_weights)
         m->n->layer[made].of = l;
     return made;
 }
@@ -408,15 +413,10 @@ void network_close(struct network *n)
 void network_group(const struct network *n, uint32_t i, char *out, size_t bytes)
 {
     const char *class = n->layer[n->order[i]].class;
-    char group[NETWORK_NAME_MAX];
     uint32_t same = 0;
     for (uint32_t k = 0; k < i; k++)
         same += strcmp(n->layer[n->order[k]].class, class) == 0;
-    words_snake_case(class, group, sizeof group);
-    if (same)
-        (void)snprintf(out, bytes, "layers/%s_%u/vars", group, same);
-    else
-        (void)snprintf(out, bytes, "layers/%s/vars", group);
+    keras_group(class, same, out, bytes);
 }
 
 const struct network_layer *network_input(const struct network *n, uint32_t i)

@@ -50,7 +50,7 @@ static void classes_have_the_names_of_keras_groups(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char group[64];
-        words_snake_case(names[i][0], group, sizeof group);
+        job_snake_case(names[i][0], group, sizeof group);
         assert_string_equal(group, names[i][1]);
     }
 }
@@ -84,7 +84,8 @@ static void every_layer_but_those_of_tables_has_a_class(void **state)
     (void)state;
     for (int kind = 0; kind < LAYER_KINDS; kind++) {
         const struct job_layer l = {.kind = (enum layer_kind)kind, .embedding.input_dim = 1};
-        assert_true((keras_class_of(l.kind) == NULL) == job_layer_looks_up(&l));
+        bool is_gelu = l.kind == LAYER_GELU; /* Keras has only the activation */
+        assert_true((keras_class_of(l.kind).name == NULL) == (job_layer_looks_up(&l) || is_gelu));
     }
 }
 

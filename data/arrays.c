@@ -1,5 +1,6 @@
 #include "data/arrays.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -282,6 +283,48 @@ static void say_rounding(const struct rounding *of, const struct array_file *f,
     }
 }
 
+/* ---- the size of numbers ---- */
+
+enum {
+    RANGE_LOOK_BYTES = 1 << 20, /* of a file's beginning */
+    RANGE_SCALE = 10            /* a data.scale from which on it is not for numbers up to 1 */
+};
+
+static bool is_float(enum element type)
+{
+    return type == ELEMENT_F16 || type == ELEMENT_F32 || type == ELEMENT_F64;
+}
+
+/* Raise *most to the largest size of these numbers. A double that is 0 as a float counts as a denormal float. */
+static void note_most(float *most, const struct array_file *f, const uint8_t *elements,
+                      const float *floats, size_t n)
+{
+    const size_t width = element_bytes(f->type);
+    for (size_t i = 0; i < n; i++)
+        *most = fmaxf(*most, fabsf(floats[i]));
+    for (size_t i = 0; i < n && *most == 0; i++)
+        if (element_double(elements + i * width, f->type, f->little) != 0)
+            *most = FLT_TRUE_MIN;
+}
+
+/* Warn of the numbers of a file that has floats, if the largest of them has a size that is a sign of a mistake. */
+static void say_most(const struct array_file *f, float most, const struct reading *r)
+{
+    const double scale = (double)r->job->data.scale;
+    if (!is_float(f->type) || most == 0)
+        return;
+    if (most < FLT_MIN)
+        dataset_warn(r,
+                     "%s: %s: all its numbers are 0 or below 1.2e-38, as if their bytes were not "
+                     "in the order of the file, which is %s-endian",
+                     r->key, f->path, f->little ? "little" : "big");
+    else if (f->rank > 1 && most <= 1 && scale >= RANGE_SCALE)
+        dataset_warn(r,
+                     "%s: %s: it has floats up to %.3g, and data.scale: %g divides them again; "
+                     "remove data.scale if they are scaled already, else save them as they were",
+                     r->key, f->path, (double)most, scale);
+}
+
 /* ---- elements ---- */
 
 /* The destination of a file's elements: bytes, unchanged, or floats. */
@@ -289,6 +332,7 @@ struct array_out {
     uint8_t *bytes; /* NULL: floats */
     float *floats;
     struct rounding *rounding; /* (columns) of floats; NULL: not noted */
+    float *most;               /* of floats: the largest size; NULL: not noted */
     const char *whole; /* "an id": a number that float32 rounds is not one. NULL: not checked */
 };
 
@@ -318,6 +362,8 @@ static enum err put_floats(const struct array_file *f, struct array_out out, con
     const uint64_t number = offset / ARRAY_PIECE_BYTES;
     if (good == n && out.rounding && (number < SAMPLE_PIECES || number % SAMPLE_EACH == 0))
         note_rounding(out.rounding, f, piece, floats, n, offset / width);
+    if (good == n && out.most)
+        note_most(out.most, f, piece, floats, n);
     if (good == n)
         return check_whole(f, out, piece, floats, n, offset, e);
     const uint64_t at = offset + good * width;
@@ -380,10 +426,11 @@ static enum err check_labels(const struct array_file *f, struct array_out labels
         if (label < 0 || label >= (float)classes || label != truncf(label))
             return err_set(e, ERR_INPUT,
                            "%s: the label at offset %llu (item %u, counted from 0) is %g, the "
-                           "model has %u classes (labels 0 to %u)",
+                           "model has %u classes (labels 0 to %u)%s",
                            f->path,
                            (unsigned long long)(f->header_bytes + i * element_bytes(f->type)), i,
-                           digits_printed((double)label), classes, classes - 1);
+                           digits_printed((double)label), classes, classes - 1,
+                           label == (float)classes ? "; if they start at 1, save y - 1" : "");
     }
     return ERR_OK;
 }
@@ -433,20 +480,26 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
     uint64_t row = 0;
     enum err err = ERR_OK;
     for (size_t i = 0; i < set->n_images && !err; i++) {
+        float most_label = 0, most = 0;
         struct array_out labels = labels_out(d, row);
+        labels.most = &most_label;
         labels.rounding = notes->labels;
         labels.whole = dataset_has_classes(r->job) ? "a class" : NULL;
         if (!r->unlabeled)
             err = array_read(set->format, &set->labels[i], labels, &d->contents, e);
         if (!err && !r->unlabeled)
+            say_most(&set->labels[i], most_label, r);
+        if (!err && !r->unlabeled)
             err = check_labels(&set->labels[i], labels, r->classes, e);
         struct array_out rows = rows_out(d, row);
         rows.rounding = notes->rows;
+        rows.most = &most;
         rows.whole = ids ? "an id" : NULL;
         if (!err)
             err = array_read(set->format, &set->images[i], rows, &d->contents, e);
         if (!err) {
             contents_rows(&d->contents, set->images[i].dim[0]);
+            say_most(&set->images[i], most, r);
             err = check_ids(&set->images[i], d, rows, r->job, e);
         }
         row += set->images[i].dim[0];
@@ -454,25 +507,33 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
     return err;
 }
 
-/* The beginning of a file, of a look. */
-static enum err look_for_rounding(const struct array_set *set, const struct array_file *file,
-                                  struct rounding *of, struct errmsg *e)
+/* The beginning of a file, of a look. of: NULL: only the size of numbers is noted. */
+static enum err look_at(const struct array_set *set, const struct array_file *file,
+                        struct rounding *of, const struct reading *r, struct errmsg *e)
 {
     struct array_file f = {.path = file->path};
     struct stream *s;
-    enum err err = of ? set->format->open(&f, &s, e) : ERR_OK;
-    if (err || !of)
+    if (!of && !is_float(file->type))
+        return ERR_OK;
+    enum err err = set->format->open(&f, &s, e);
+    if (err)
         return err;
-    uint32_t n = f.dim[0] < SAMPLE_ROWS ? f.dim[0] : SAMPLE_ROWS;
-    size_t bytes = (size_t)n * (size_t)f.row_bytes, elems = bytes / element_bytes(f.type);
+    const uint64_t most_bytes = of ? SAMPLE_ROWS * f.row_bytes : RANGE_LOOK_BYTES;
+    size_t bytes = (size_t)(f.bytes < most_bytes ? f.bytes : most_bytes);
+    size_t elems = bytes / element_bytes(f.type);
+    float most = 0;
     uint8_t *rows = mem_zalloc(bytes, 1);
     float *floats = mem_floats(elems);
     err = rows && floats
               ? array_read_exactly(s, rows, bytes, f.header_bytes, f.header_bytes + f.bytes, e)
               : err_memory(e);
-    if (!err)
-        note_rounding(of, &f, rows, floats, element_floats(floats, rows, elems, f.type, f.little),
-                      0);
+    if (!err) {
+        elems = element_floats(floats, rows, elems, f.type, f.little);
+        if (of)
+            note_rounding(of, &f, rows, floats, elems, 0);
+        note_most(&most, &f, rows, floats, elems);
+        say_most(file, most, r);
+    }
     mem_free(rows);
     mem_free(floats);
     stream_close(s);
@@ -506,9 +567,9 @@ static enum err set_load(const struct array_set *set, struct dataset *d, const s
     if (!err && !r->look)
         err = set_read(set, d, r, &notes, e);
     else if (!err)
-        err = look_for_rounding(set, first, notes.rows, e);
-    if (!err && r->look)
-        err = look_for_rounding(set, set->labels, notes.labels, e);
+        err = look_at(set, first, notes.rows, r, e);
+    if (!err && r->look && !r->unlabeled)
+        err = look_at(set, set->labels, notes.labels, r, e);
     if (!err && notes.rows)
         say_rounding(notes.rows, first, r);
     if (!err && notes.labels)

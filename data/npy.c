@@ -153,11 +153,17 @@ static enum err refuse_type(const struct npy_header *h, struct errmsg *e)
     if (h->records)
         return err_set(e, ERR_INPUT,
                        "its elements are records of several fields: save each field as an array");
+    const char code = h->descr[0] ? h->descr[1] : '\0';
     return err_set(
         e, ERR_INPUT,
         "its elements are of type '%s'%s, which is not read: save numbers (bool, integers "
-        "of 8 to 64 bits, floats of 16 to 64), as by x.astype(\"float32\")",
-        h->descr, strchr(h->descr, 'O') ? " (Python objects)" : "");
+        "of 8 to 64 bits, floats of 16 to 64), as by %s",
+        h->descr, strchr(h->descr, 'O') ? " (Python objects)" : "",
+        code == 'U' || code == 'S'
+            ? "numpy.unique(y, return_inverse=True)[1], the class numbers of texts"
+        : code == 'M' || code == 'm'
+            ? "(x - x.min()) / numpy.timedelta64(1, \"s\"), the seconds from the first time"
+            : "x.astype(\"float32\")");
 }
 
 static enum err check(const struct npy_header *h, struct errmsg *e)

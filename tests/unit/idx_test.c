@@ -369,6 +369,9 @@ static void idx_names_file_offset_and_value_of_a_label_out_of_range(void **state
         "t-labels: the label at offset 12 (item 4, counted from 0) is 17, the model has 10 "
         "classes (labels 0 to 9)",
         "");
+    f->labels.data[8 + 4] = 10;
+    write_pair(f, f->images, f->labels);
+    assert_refused(f, "classes (labels 0 to 9); if they start at 1, save y - 1", "");
 }
 
 /* An idx file of one type: `bytes` an element, the highest byte first, as the caller has put them. */

@@ -227,6 +227,59 @@ static void a_column_that_float32_makes_equal_is_warned_of(void **state)
     }
 }
 
+/* Floats that were scaled before they were saved, and numbers whose bytes are in another order. */
+static void floats_of_a_strange_size_are_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    static const float shares[4] = {0, 0.25F, -0.5F, 0.94F}, pixels[4] = {0, 1, 2, 240};
+    static const float swapped[4] = {0, 1e-41F, 4.6e-41F, 0}, zeros[4] = {0, 0, -0.0F, 0};
+    static const uint8_t two[] = {0, 1};
+    static const double swapped_wide[4] = {0, 3e-319, 0, 0};
+    static const struct {
+        const char *descr;
+        const void *x;
+        float scale;
+        const char *warning; /* NULL: none */
+    } cases[] = {
+        {"<f4", shares, 255,
+         "/x.npy: it has floats up to 0.94, and data.scale: 255 divides them again; remove "
+         "data.scale if they are scaled already, else save them as they were"},
+        {"<f4", shares, 2, NULL},
+        {"<f4", pixels, 255, NULL},
+        {"<f4", zeros, 255, NULL},
+        {"<f4", swapped, 1,
+         "/x.npy: all its numbers are 0 or below 1.2e-38, as if their bytes were not in the order "
+         "of the file, which is little-endian"},
+        {"<f8", swapped_wide, 1, "/x.npy: all its numbers are 0 or below 1.2e-38"},
+    };
+    put(f, "y.npy", LABELS, two, sizeof two);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int eval = 0; eval < 2; eval++) {
+            char dict[100], words[400];
+            struct dataset_look look;
+            struct dataset d;
+            snprintf(dict, sizeof dict,
+                     "{'descr': '%s', 'fortran_order': False, 'shape': (2, 2), }", cases[i].descr);
+            put(f, "x.npy", dict, cases[i].x, cases[i].descr[2] == '8' ? 32 : 16);
+            struct job job = job_of(f, both(f, "x.npy", "y.npy"));
+            job.data.scale = cases[i].scale;
+            job.data.eval = f->patterns;
+            job.data.train = eval ? NULL : f->patterns;
+            assert_int_equal(dataset_look(&look, &job, eval, CLASSES, &f->e), ERR_OK);
+            log_init("test", LOG_WARN);
+            log_warn("nothing");
+            assert_int_equal(dataset_load(&d, &job, eval, CLASSES, &f->e), ERR_OK);
+            log_last_words(false, words, sizeof words);
+            log_init("test", LOG_ERROR);
+            dataset_close(&d);
+            if (!strstr(words, cases[i].warning ? cases[i].warning : "nothing"))
+                fail_msg("%zu: %s", i, words);
+            if (!strstr(look.warning.text, cases[i].warning ? cases[i].warning : "") ||
+                (!cases[i].warning && look.warning.text[0]))
+                fail_msg("%zu: %s", i, look.warning.text);
+        }
+}
+
 static void labels_that_float32_makes_equal_are_warned_of(void **state)
 {
     struct fixture *f = *state;
@@ -385,7 +438,15 @@ static void arrays_that_cannot_be_read_are_refused_by_name(void **state)
         {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2)}", "numpy.ascontiguousarray"},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (2, 2)}", "'|O' (Python objects)"},
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (2, 2)}", "of type '<c8', which"},
-        {"{'descr': '<U5', 'fortran_order': False, 'shape': (2, 2)}", "of type '<U5', which"},
+        {"{'descr': '<U5', 'fortran_order': False, 'shape': (2, 2)}",
+         "of type '<U5', which is not read: save numbers (bool, integers of 8 to 64 bits, floats "
+         "of 16 to "
+         "64), as by numpy.unique(y, return_inverse=True)[1], the class numbers of texts"},
+        {"{'descr': '<M8[ns]', 'fortran_order': False, 'shape': (2, 2)}",
+         "as by (x - x.min()) / numpy.timedelta64(1, \"s\"), the seconds from the first time"},
+        {"{'descr': '|O', 'fortran_order': False, 'shape': (2, 2)}",
+         "of type '|O' (Python objects), which is not read: save numbers (bool, integers of 8 to "
+         "64 bits, floats of 16 to 64), as by x.astype(\"float32\")"},
         {"{'descr': [('a', '<f4'), ('b', '<i4')], 'fortran_order': False, 'shape': (2,)}",
          "records of several fields"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': ()}", "it has 0 dimensions"},
@@ -904,6 +965,7 @@ int main(void)
         TEST(arrays_that_cannot_be_read_are_refused_by_name),
         TEST(a_file_cut_at_any_length_is_refused),
         TEST(a_number_that_float32_rounds_is_neither_a_class_nor_an_id),
+        TEST(floats_of_a_strange_size_are_warned_of),
         TEST(labels_that_float32_makes_equal_are_warned_of),
         TEST(ids_that_an_embedding_does_not_have_are_named_with_file_row_and_range),
         TEST(a_column_of_one_holds_labels_where_there_are_no_others),

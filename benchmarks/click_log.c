@@ -13,7 +13,7 @@
 
 #include "benchmarks/bench.h"
 #include "common/base/rng.h"
-#include "data/drawn/clicks.h"
+#include "data/drawn/drawn.h"
 
 static const char HOT_WORD[] = "hot-word"; /* as long as all words */
 

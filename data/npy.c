@@ -7,7 +7,7 @@
 
 #include "common/base/mem.h"
 #include "data/arrays.h"
-#include "data/bytes/zip_member.h"
+#include "data/bytes/stream.h"
 
 enum {
     NPY_MAGIC_BYTES = 8, /* including the version */

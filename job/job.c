@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/codec/codec.h"
 #include "common/process/files.h"
 #include "job/keys.h"
 #include "job/read.h"

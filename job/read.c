@@ -14,7 +14,6 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/base/words.h"
-#include "job/keys.h"
 
 enum { ALLOWED_BYTES = 400, SHOWN_BYTES = 48 };
 

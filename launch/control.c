@@ -19,7 +19,6 @@
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
 #include "launch/base/say.h"
-#include "launch/base/commands.h"
 #include "launch/job_dir.h"
 #include "launch/summary.h"
 

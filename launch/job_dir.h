@@ -4,7 +4,6 @@
 
 #include <limits.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "launch/rendezvous.h"

@@ -1,7 +1,6 @@
 /* The program behind `./gradwire train|rank|status|stop|logs|old`. It is also the runner that `train --hosts` starts on other
  * hosts, and, under another name, the guardian. */
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -9,9 +8,8 @@
 #include "common/flags/flags.h"
 #include "common/base/log.h"
 #include "common/base/words.h"
-#include "common/process/ulimits.h"
+#include "common/process/cgroup.h"
 #include "launch/base/options.h"
-#include "launch/base/commands.h"
 #include "launch/local/guardian.h"
 #include "launch/rank.h"
 #include "launch/base/say.h"

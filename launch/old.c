@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,7 +29,6 @@
 #include "launch/base/options.h"
 #include "launch/base/rundir.h"
 #include "launch/base/say.h"
-#include "launch/base/commands.h"
 #include "launch/job_dir.h"
 #include "launch/summary.h"
 

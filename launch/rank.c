@@ -11,7 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/digits.h"
-#include "common/cluster/cluster_given.h"
+#include "common/cluster/cluster.h"
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "common/process/output.h"
@@ -22,7 +22,7 @@
 #include "common/base/mem.h"
 #include "common/net/socket.h"
 #include "common/net/tls.h"
-#include "common/peers/token.h"
+#include "common/peers/hello.h"
 #include "launch/local/ahead.h"
 #include "launch/local/crew.h"
 #include "launch/base/options.h"

@@ -8,7 +8,7 @@
 
 #include "common/base/digits.h"
 #include "common/base/mem.h"
-#include "common/cluster/cluster_given.h"
+#include "common/cluster/cluster.h"
 #include "common/process/files.h"
 #include "common/process/output.h"
 #include "launch/base/rundir.h"

@@ -9,7 +9,7 @@
 #include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "common/math/kernels.h"
-#include "common/process/ulimits.h"
+#include "common/process/cgroup.h"
 #include "model_cli/command.h"
 #include "model/blas.h"
 

@@ -11,7 +11,7 @@
 #include <pthread.h>
 
 #include "common/net/conn.h"
-#include "common/net/mailbox.h"
+#include "common/net/loop.h"
 #include "common/place/place.h"
 #include "common/wire/msg.h"
 

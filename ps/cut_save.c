@@ -2,20 +2,15 @@
 #include "ps/cut_save.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "common/checkpoint/checkpoint_file.h"
-#include "common/checkpoint/checkpoint_rows.h"
-#include "common/checkpoint/row_frame.h"
 #include "common/process/fault.h"
 
-/* Groups in the format of row_frame.h. */
+/* Groups in the format of checkpoint_rows.h. */
 struct row_piece {
     struct row_piece *next;
     size_t used, at; /* at: bytes that were read */

@@ -14,10 +14,8 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/process/signals.h"
-#include "common/process/termination.h"
-#include "common/process/ulimits.h"
 #include "common/net/tls.h"
-#include "common/peers/token.h"
+#include "common/peers/hello.h"
 #include "common/place/place.h"
 #include "ps/server.h"
 

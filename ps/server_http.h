@@ -4,7 +4,7 @@
 
 #include "common/serve/http.h"
 #include "job/job.h"
-#include "common/peers/pending.h"
+#include "common/peers/greeting.h"
 #include "common/process/process_state.h"
 #include "ps/shard_thread.h"
 

@@ -10,20 +10,16 @@
 
 #include "common/checkpoint/checkpoint_rows.h"
 #include "common/base/clock.h"
-#include "common/net/conn.h"
 #include "common/process/cgroup.h"
 #include "common/process/dirlock.h"
 #include "common/process/fault.h"
-#include "common/net/disk_thread.h"
 #include "common/math/kernels.h"
 #include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/peers/greeting.h"
 #include "common/peers/hello.h"
-#include "common/wire/msg.h"
 #include "common/place/place.h"
-#include "ps/core/shard.h"
 #include "ps/cut_save.h"
 
 enum {
@@ -606,7 +602,7 @@ static enum err find_storage(struct shard_thread *t, const Gradwire__Enter *m, s
     return ERR_OK;
 }
 
-/* Report size and duration of a snapshot to the server, which estimates the next one (grace.h). */
+/* Report size and duration of a snapshot to the server, which estimates the next one (life.h). */
 static void tell_snapshot(struct shard_thread *t, double seconds)
 {
     struct shard_snapshot *s = mem_zalloc(1, sizeof *s);

@@ -4,7 +4,7 @@
 #define GRADWIRE_PS_SHARD_THREAD_H
 
 #include "common/net/conn.h"
-#include "common/net/mailbox.h"
+#include "common/net/loop.h"
 #include "common/wire/msg.h"
 #include "ps/chief_place.h"
 #include "ps/core/shard.h"

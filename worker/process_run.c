@@ -8,7 +8,7 @@
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/process/termination.h"
+#include "common/process/signals.h"
 #include "worker/alone.h"
 #include "worker/control/chief_link.h"
 #include "worker/evaluator/evaluator_role.h"

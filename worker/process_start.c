@@ -5,15 +5,13 @@
 #include <stdlib.h>
 
 #include "common/cluster/cluster.h"
-#include "common/cluster/cluster_given.h"
 #include "common/net/listen.h"
 #include "common/net/tls.h"
-#include "common/peers/token.h"
+#include "common/peers/hello.h"
 #include "common/base/log.h"
 #include "common/process/cgroup.h"
 #include "common/process/output.h"
 #include "common/process/dirlock.h"
-#include "common/process/ulimits.h"
 
 static enum err who_am_i(struct process *p, struct errmsg *e)
 {

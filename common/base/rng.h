@@ -4,7 +4,6 @@
 #ifndef GRADWIRE_COMMON_BASE_RNG_H
 #define GRADWIRE_COMMON_BASE_RNG_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* rng_key mixes its arguments into a key for the functions below. Different streams give independent numbers. */

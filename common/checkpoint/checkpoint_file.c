@@ -10,7 +10,6 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/base/version.h"
-#include "common/checkpoint/checkpoint.h"
 
 void cut_object(char name[PLACE_NAME_MAX], uint64_t cut, const char *file)
 {

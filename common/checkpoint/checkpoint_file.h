@@ -9,7 +9,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include "common/checkpoint/checkpoint.h"
-#include "common/checkpoint/row_frame.h"
+#include "common/checkpoint/checkpoint_rows.h"
 #include "common/place/place.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are written as they stand");

@@ -15,7 +15,7 @@
 
 #include "common/base/mem.h"
 #include "common/checkpoint/checkpoint_file.h"
-#include "common/checkpoint/row_frame.h"
+#include "common/checkpoint/checkpoint_rows.h"
 #include "proto/checkpoint.pb-c.h"
 
 /* ---- a file while it is written: bytes, and zstd frames with content checksums ---- */

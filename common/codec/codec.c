@@ -2,14 +2,290 @@
 #include "common/codec/codec.h"
 
 #include <assert.h>
+#include <float.h>
 #include <string.h>
+
+#include <zstd.h>
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "common/codec/codec_impl.h"
+#include "common/math/kernels.h"
+
+/* A codec: how it encodes a unit of n elements. Without functions, a unit is its floats. */
+struct codec_ops {
+    size_t (*bytes)(const struct codec_shape *s, size_t n);
+    /* `key` is the unit's own, for stochastic rounding. Errors: ERR_INPUT an infinity or NaN. */
+    enum err (*encode)(uint8_t *out, const float *x, const struct codec_shape *s, uint64_t key,
+                       size_t n);
+    /* Errors: ERR_PROTO if encode cannot have made the bytes. */
+    enum err (*decode)(float *out, const uint8_t *in, const struct codec_shape *s, size_t n);
+    bool packed; /* zstd compresses the complete range */
+    /* if packed: the codec to use if zstd saves nothing; RAW: the caller sends the range raw */
+    enum codec plain;
+};
+/* zstd's contexts, and a buffer for its input or output. */
+struct coder {
+    void *compress, *decompress;
+    uint8_t *room;
+    size_t room_bytes;
+    float *floats; /* for the coder's user */
+    uint64_t floats_elems;
+};
+
+/* Floats of two bytes: IEEE binary16, and bfloat16, the upper half of a float32. */
+
+static size_t half_bytes(const struct codec_shape *s, size_t n)
+{
+    (void)s;
+    return 2 * n;
+}
+
+#define HALF_CODEC(name)                                                                           \
+    static enum err name##_encode(uint8_t *out, const float *x, const struct codec_shape *s,       \
+                                  uint64_t key, size_t n)                                          \
+    {                                                                                              \
+        (void)s, (void)key;                                                                        \
+        kernels()->name##_encode(out, x, n);                                                       \
+        return ERR_OK;                                                                             \
+    }                                                                                              \
+    static enum err name##_decode(float *out, const uint8_t *in, const struct codec_shape *s,      \
+                                  size_t n)                                                        \
+    {                                                                                              \
+        (void)s;                                                                                   \
+        kernels()->name##_decode(out, in, n);                                                      \
+        return ERR_OK;                                                                             \
+    }                                                                                              \
+    static const struct codec_ops name##_codec = {                                                 \
+        .bytes = half_bytes, .encode = name##_encode, .decode = name##_decode};
+HALF_CODEC(fp16)
+HALF_CODEC(bf16)
+
+/* int8 with a scale per block of CODEC_INT8_BLOCK_ELEMS: s = max|x| / 127, q = floor(x / s + u) clamped to +-127,
+ * u uniform in [0, 1). The expectation of q s over u is x (Alistarh et al. 2017, "QSGD", section 3.1, with the
+ * block's maximum instead of its norm). */
+
+static size_t blocks(size_t n)
+{
+    return (n + CODEC_INT8_BLOCK_ELEMS - 1) / CODEC_INT8_BLOCK_ELEMS;
+}
+
+static size_t int8_bytes(const struct codec_shape *s, size_t n)
+{
+    (void)s;
+    return blocks(n) * sizeof(float) + n;
+}
+
+static size_t block_elems(size_t n, size_t block)
+{
+    size_t left = n - block * CODEC_INT8_BLOCK_ELEMS;
+    return left < CODEC_INT8_BLOCK_ELEMS ? left : CODEC_INT8_BLOCK_ELEMS;
+}
+
+static enum err int8_encode(uint8_t *out, const float *x, const struct codec_shape *shape,
+                            uint64_t key, size_t n)
+{
+    (void)shape;
+    uint8_t *q = out + blocks(n) * sizeof(float);
+    for (size_t b = 0; b < blocks(n); b++) {
+        size_t at = b * CODEC_INT8_BLOCK_ELEMS, k = block_elems(n, b);
+        uint32_t bits = kernels()->abs_bits(x + at, k);
+        if (bits >= 0x7f800000)
+            return ERR_INPUT;
+        float most;
+        memcpy(&most, &bits, sizeof most);
+        float s = most / 127.0f;
+        if (s < FLT_MIN) /* a denormal counts as 0, as everywhere here */
+            s = 0.0f;
+        memcpy(out + b * sizeof s, &s, sizeof s);
+        if (s > 0.0f)
+            kernels()->int8_encode((int8_t *)q + at, x + at, s, key, at, k);
+        else
+            memset(q + at, 0, k);
+    }
+    return ERR_OK;
+}
+
+static enum err int8_decode(float *out, const uint8_t *in, const struct codec_shape *shape,
+                            size_t n)
+{
+    (void)shape;
+    const int8_t *q = (const int8_t *)in + blocks(n) * sizeof(float);
+    for (size_t b = 0; b < blocks(n); b++) {
+        float s;
+        memcpy(&s, in + b * sizeof s, sizeof s);
+        if (!(s >= 0.0f && s <= FLT_MAX / 127.0f))
+            return ERR_PROTO;
+        kernels()->int8_decode(out + b * CODEC_INT8_BLOCK_ELEMS, q + b * CODEC_INT8_BLOCK_ELEMS, s,
+                               block_elems(n, b));
+    }
+    return ERR_OK;
+}
+
+static const struct codec_ops int8_codec = {
+    .bytes = int8_bytes, .encode = int8_encode, .decode = int8_decode};
+static const struct codec_ops int8_zstd_codec = {.bytes = int8_bytes,
+                                                 .encode = int8_encode,
+                                                 .decode = int8_decode,
+                                                 .packed = true,
+                                                 .plain = CODEC_INT8};
+
+/* zstd (RFC 8878). The bytes of floats are first sorted into planes: the highest bytes, sign and exponent, are
+ * similar; the lowest are noise. */
+
+enum { LEVEL = 1 };
+
+void coder_free(struct coder *c)
+{
+    if (!c)
+        return;
+    ZSTD_freeCCtx(c->compress);
+    ZSTD_freeDCtx(c->decompress);
+    mem_free(c->room);
+    mem_free(c->floats);
+    mem_free(c);
+}
+
+/* Errors: ERR_TOOBIG more than `room` bytes; ERR_NOMEM. */
+static enum err zstd_encode(struct coder *c, uint8_t *out, uint64_t room, const uint8_t *in,
+                            uint64_t bytes, uint64_t *out_bytes)
+{
+    if (!c->compress)
+        c->compress = ZSTD_createCCtx();
+    if (!c->compress)
+        return ERR_NOMEM;
+    size_t n = ZSTD_compressCCtx(c->compress, out, room, in, bytes, LEVEL);
+    if (ZSTD_isError(n)) /* the only error possible here */
+        return ERR_TOOBIG;
+    *out_bytes = n;
+    return ERR_OK;
+}
+
+/* Decompresses to exactly `bytes`. Errors: ERR_PROTO, ERR_NOMEM. */
+static enum err zstd_decode(struct coder *c, uint8_t *out, uint64_t bytes, const uint8_t *in,
+                            uint64_t in_bytes)
+{
+    if (ZSTD_getFrameContentSize(in, in_bytes) != bytes ||
+        ZSTD_findFrameCompressedSize(in, in_bytes) != in_bytes)
+        return ERR_PROTO;
+    if (!c->decompress)
+        c->decompress = ZSTD_createDCtx();
+    if (!c->decompress)
+        return ERR_NOMEM;
+    return ZSTD_decompressDCtx(c->decompress, out, bytes, in, in_bytes) == bytes ? ERR_OK
+                                                                                 : ERR_PROTO;
+}
+
+/* Reorder n floats into four planes of bytes, and back. */
+static void zstd_to_planes(uint8_t *out, const uint8_t *in, size_t n)
+{
+    for (size_t plane = 0; plane < 4; plane++)
+        for (size_t i = 0; i < n; i++)
+            out[plane * n + i] = in[4 * i + plane];
+}
+
+static void zstd_from_planes(uint8_t *out, const uint8_t *in, size_t n)
+{
+    for (size_t plane = 0; plane < 4; plane++)
+        for (size_t i = 0; i < n; i++)
+            out[4 * i + plane] = in[plane * n + i];
+}
+
+static const struct codec_ops zstd_codec = {.packed = true};
+
+/* Sends the k elements of the largest magnitude, the first ones among equals; the receiver gets 0 for the others
+ * (Aji and Heafield 2017). The caller keeps what is not sent (worker/driver/residual.c). */
+
+static uint32_t magnitude(const float *x)
+{
+    uint32_t bits;
+    memcpy(&bits, x, sizeof bits);
+    return bits & 0x7fffffffu;
+}
+
+/* Returns the bits of the k-th largest magnitude, found in three rounds of counting. *ties is how many elements of
+ * exactly that magnitude belong to the k. */
+static uint32_t threshold(const float *x, size_t n, size_t k, size_t *ties)
+{
+    static const struct {
+        uint32_t shift, bits;
+    } round[] = {{20, 11}, {10, 10}, {0, 10}};
+    uint32_t prefix = 0; /* its bits above the current round's are known */
+    size_t wanted = k;
+    for (int r = 0; r < 3; r++) {
+        uint32_t count[2048] = {0};
+        uint32_t above = round[r].shift + round[r].bits;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t m = magnitude(&x[i]);
+            if (m >> above == prefix >> above)
+                count[m >> round[r].shift & ((1u << round[r].bits) - 1)]++;
+        }
+        uint32_t bin = (1u << round[r].bits) - 1;
+        while (count[bin] < wanted) {
+            wanted -= count[bin];
+            bin--;
+        }
+        assert(wanted > 0 && wanted <= count[bin]);
+        prefix |= bin << round[r].shift;
+    }
+    *ties = wanted;
+    return prefix;
+}
+
+size_t codec_top_k(const struct codec_shape *s, size_t elems)
+{
+    size_t k = (size_t)((double)s->ratio * (double)elems);
+    return k < 1 ? 1 : k;
+}
+
+static size_t top_k_bytes(const struct codec_shape *s, size_t n)
+{
+    return codec_top_k(s, n) * CODEC_TOP_K_ENTRY_BYTES;
+}
+
+static enum err top_k_encode(uint8_t *out, const float *x, const struct codec_shape *s,
+                             uint64_t key, size_t n)
+{
+    (void)key;
+    size_t ties, k = codec_top_k(s, n);
+    uint32_t least = threshold(x, n, k, &ties);
+    const uint8_t *end = out + k * CODEC_TOP_K_ENTRY_BYTES;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t m = magnitude(&x[i]);
+        if (m >= 0x7f800000)
+            return ERR_INPUT;
+        if (m < least || (m == least && ties == 0))
+            continue;
+        ties -= m == least;
+        uint32_t index = (uint32_t)i;
+        memcpy(out, &index, sizeof index);
+        memcpy(out + sizeof index, &x[i], sizeof x[i]);
+        out += CODEC_TOP_K_ENTRY_BYTES;
+    }
+    assert(out == end && ties == 0);
+    (void)end;
+    return ERR_OK;
+}
+
+static enum err top_k_decode(float *out, const uint8_t *in, const struct codec_shape *s, size_t n)
+{
+    size_t k = codec_top_k(s, n);
+    uint32_t index, next = 0; /* the smallest valid index */
+    memset(out, 0, n * sizeof *out);
+    for (size_t i = 0; i < k; i++, in += CODEC_TOP_K_ENTRY_BYTES) {
+        memcpy(&index, in, sizeof index);
+        if (index < next || index >= n)
+            return ERR_PROTO;
+        memcpy(&out[index], in + sizeof index, sizeof *out);
+        next = index + 1;
+    }
+    return ERR_OK;
+}
+
+static const struct codec_ops top_k_codec = {
+    .bytes = top_k_bytes, .encode = top_k_encode, .decode = top_k_decode};
 
 /* CODEC_RAW: the floats themselves, without functions. */
-const struct codec_ops none_codec = {0};
+static const struct codec_ops none_codec = {0};
 
 static const struct {
     const char *word;

@@ -16,8 +16,16 @@
 #ifndef GRADWIRE_COMMON_CODEC_CODEC_CHOICE_H
 #define GRADWIRE_COMMON_CODEC_CODEC_CHOICE_H
 
+#include <stdint.h>
+
 #include "common/codec/codec.h"
-#include "common/codec/link_progress.h"
+
+/* The progress of a TCP connection, by which `auto` chooses: totals since it was established, from the kernel. */
+struct link_progress {
+    uint64_t acked_bytes;   /* acknowledged by the peer */
+    double busy_s;          /* time with unacknowledged bytes */
+    uint64_t waiting_bytes; /* written, but not acknowledged */
+};
 
 enum {
     CODEC_CHOICE_SAMPLE_ELEMS = 16384, /* approximate: whole chunks are tried */

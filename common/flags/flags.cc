@@ -5,8 +5,8 @@ extern "C" {
 #include "common/flags/manual.h"
 #include "common/flags/table.h"
 #include "job/keys.h"
-#include "common/process/termination.h"
-#include "common/process/ulimits.h"
+#include "common/process/signals.h"
+#include "common/process/cgroup.h"
 #include "common/base/version.h"
 #include "common/base/words.h"
 }

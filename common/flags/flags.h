@@ -53,10 +53,10 @@ struct flags {
     /* "PS,WORKERS,EVALUATORS": the launcher's check before it starts them */
     const char *doctor_crew;
     const char *certificates; /* for the doctor: "CERT,KEY,CA" */
-    int token_fd; /* the job's token is read from here (common/peers/token.h); -1: none */
+    int token_fd; /* the job's token is read from here (common/peers/hello.h); -1: none */
     const char *token_file;
     struct tls_files tls;
-    const char *auth; /* auto, required or none (common/peers/token.h) */
+    const char *auth; /* auto, required or none (common/peers/hello.h) */
     struct http_place http;
     const char *log_level; /* debug, info, warn or error */
     bool log_json;

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/codec/codec_choice.h"
 #include "common/net/conn_state.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/net/socket.h"
-#include "common/net/socket_progress.h"
 
 /* ---- The end ---- */
 

@@ -8,7 +8,6 @@
 
 #include "common/net/conn_state.h"
 #include "common/base/crc32c.h"
-#include "common/base/log.h"
 #include "common/base/mem.h"
 
 static bool reading_stopped(const struct conn *c)

@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -16,7 +15,6 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
-#include "common/cluster/address.h"
 
 /* ---- one look-up ---- */
 

@@ -4,7 +4,6 @@
 #ifndef GRADWIRE_COMMON_NET_REACH_H
 #define GRADWIRE_COMMON_NET_REACH_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -5,7 +5,6 @@
 #define GRADWIRE_COMMON_PARAMETERS_PLAN_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/err.h"

@@ -9,11 +9,9 @@
 #include "common/base/log.h"
 #include "common/net/reach.h"
 #include "common/base/mem.h"
-#include "common/wire/msg.h"
 #include "common/cluster/address.h"
 #include "common/net/tls.h"
 #include "common/peers/hello.h"
-#include "common/peers/token.h"
 
 struct dialer {
     struct loop *loop;

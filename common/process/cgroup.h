@@ -1,9 +1,12 @@
-/* The CPU and memory limits of the cgroups that contain a process. It reads version 2 (cpu.max, memory.max,
- * memory.swap.max) or version 1 (cpu.cfs_quota_us, memory.limit_in_bytes), depending on which is mounted. */
+/* The limits of a process: the CPU and memory limits of the cgroups that contain it, and those of `ulimit`. Of cgroups it
+ * reads version 2 (cpu.max, memory.max, memory.swap.max) or version 1 (cpu.cfs_quota_us, memory.limit_in_bytes), depending
+ * on which is mounted. */
 #ifndef GRADWIRE_COMMON_PROCESS_CGROUP_H
 #define GRADWIRE_COMMON_PROCESS_CGROUP_H
 
 #include <stdint.h>
+
+#include "common/base/err.h"
 
 struct cgroup_limits {
     uint32_t cores;        /* rounded up; UINT32_MAX: no limit */
@@ -33,5 +36,13 @@ void cgroup_set_root(const char *root);
 /* Returns the lowest of the CPU affinity mask and the CPU quotas of all parent cgroups (cgroup.h), rounded up, at
  * least 1. Thread: any, but not an event loop's: it reads files. */
 uint32_t cores_usable(void);
+
+/* The limits that `ulimit` sets for this process. */
+/* Reads the limits, for the texts and the exit codes of errors (err_limits_set). Call it first in main. */
+void ulimits_init(void);
+
+/* Checks that the process can open so many descriptors more. Errors: ERR_FILES: the text says how many it needs in all;
+ * ERR_NOMEM. Thread: any; never blocks. */
+enum err ulimits_check_descriptors(uint32_t more, struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -7,7 +7,6 @@
 #define GRADWIRE_COMMON_PROCESS_METRICS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include <event2/buffer.h>

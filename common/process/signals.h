@@ -1,10 +1,21 @@
 /* The handling of signals in a process before its event loop takes them (loop_signal_init), and again after the
- * loop has released them. */
+ * loop has released them; and the message that it leaves when it ends. */
 #ifndef GRADWIRE_COMMON_PROCESS_SIGNALS_H
 #define GRADWIRE_COMMON_PROCESS_SIGNALS_H
 
 #include <stdbool.h>
 #include <sys/types.h>
+
+/* The termination message of a process, for its supervisor. In Kubernetes this is the container's
+ * terminationMessagePath. */
+/* Writes `text`, at most TERMINATION_BYTES, in place of the contents of the file `path`. It does not replace the
+ * file itself, which can be a mount. With path "" it does nothing. A failure is logged as a warning. */
+enum { TERMINATION_BYTES = 4096 };
+void termination_write(const char *path, const char *text);
+
+/* Call at the end of main. The text depends on the exit code: "done" for 0, the last log line for 143, otherwise
+ * the last error. */
+void termination_end(const char *path, int exit_code);
 
 /* Call first in main. SIGPIPE and SIGXFSZ are ignored: a write then fails with EPIPE or EFBIG. SIGTERM and SIGINT
  * end the process immediately with exit code 143, because it has no state yet that a checkpoint could save. A

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <event2/http.h>
 #include <event2/listener.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,8 +15,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/net/listen.h"
-#include "common/peers/token.h"
-#include "common/serve/http_hosts.h"
+#include "common/peers/hello.h"
 #include "common/serve/vitals.h"
 
 /* ---- the page of /status ---- */

@@ -1,7 +1,6 @@
 /* The hosts and addresses for which HTTP answers. */
 #include "common/serve/http_hosts.h"
 
-#include <netinet/in.h>
 #include <resolv.h>
 #include <stdio.h>
 #include <string.h>

@@ -12,7 +12,6 @@
 
 #include "common/process/cgroup.h"
 #include "common/wire/frame.h"
-#include "common/wire/msg.h"
 
 /* Writes a listening socket's address, such as "127.0.0.1:8080", or ":8080" if it is every address of the host; ""
  * for -1. */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/rows/row_layout.h"
 
 /* The chief's settings and the optimizer in them. */
 

@@ -13,7 +13,7 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/process/files.h"
-#include "data/bytes/zip_member.h"
+#include "data/bytes/stream.h"
 #include "formats/keras/config.h"
 #include "formats/keras/hdf5.h"
 #include "formats/tensors/tensors.h"

@@ -15,7 +15,7 @@
 #include "formats/keras/hdf5.h"
 #include "formats/keras/layers.h"
 #include "formats/tensors/tensors.h"
-#include "data/bytes/zip_member.h"
+#include "data/bytes/stream.h"
 
 enum { HEAD_BYTES = 64 };
 

@@ -22,13 +22,11 @@
 #include "common/base/log.h"
 #include "common/cluster/address.h"
 #include "common/cluster/cluster.h"
-#include "common/cluster/cluster_given.h"
 #include "common/flags/flags.h"
-#include "common/peers/token.h"
+#include "common/peers/hello.h"
 #include "common/process/child.h"
 #include "common/process/signals.h"
-#include "common/process/termination.h"
-#include "common/process/ulimits.h"
+#include "common/process/cgroup.h"
 #include "k8s/entrypoint/pair.h"
 
 /* ---- which process ----

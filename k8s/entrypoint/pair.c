@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/process/termination.h"
+#include "common/process/signals.h"
 
 static pid_t start(char *const *argv, const sigset_t *mask)
 {

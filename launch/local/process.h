@@ -14,7 +14,7 @@
 
 enum { PROCESS_NAME_BYTES = 32, PROCESS_ADDRESS_BYTES = 320, PROCESS_WORDS_BYTES = 440 };
 
-enum process_state {
+enum process_phase {
     PROCESS_ENDED,   /* or not started yet */
     PROCESS_AWAITED, /* start was requested; its host has not confirmed it yet */
     PROCESS_RUNS
@@ -56,7 +56,7 @@ struct process {
     char name[PROCESS_NAME_BYTES];       /* "worker 0" */
     char address[PROCESS_ADDRESS_BYTES]; /* "127.0.0.1:40001" */
     char http[PROCESS_ADDRESS_BYTES];    /* address of its HTTP server; "": none */
-    enum process_state state;
+    enum process_phase state;
     pid_t pid;          /* on its host; 0: not running */
     int64_t started_ms; /* time at which this start was confirmed (clock_now_ms); 0: not yet */
     char log[PATH_MAX];

@@ -9,7 +9,6 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/base/words.h"
-#include "common/cluster/cluster_given.h"
 #include "common/process/files.h"
 
 void problems_add(struct problems *p, const char *fmt, ...)

@@ -36,12 +36,10 @@
 #include "common/base/mem.h"
 #include "common/wire/msg.h"
 #include "launch/base/options.h"
-#include "launch/base/commands.h"
 #include "launch/remote/check.h"
-#include "launch/local/child.h"
+#include "launch/local/crew.h"
 #include "launch/local/guardian.h"
 #include "launch/remote/talk.h"
-#include "launch/remote/web.h"
 
 enum {
     RUNNER_GRACE_MAX_MS = 5000,

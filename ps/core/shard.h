@@ -109,7 +109,7 @@ struct shard_io {
      * (err_exit_code 138): it ends. `what` is copied. False, or NULL: the chief hears it, and ends the job. */
     bool (*fail)(void *ctx, enum err code, uint64_t bytes, const char *what);
     double (*now_s)(void *ctx); /* measures the cost of encoding */
-    /* socket_progress (common/net/socket_progress.h) of the peer's connection. On error the codec `auto` chooses
+    /* socket_progress (common/net/socket.h) of the peer's connection. On error the codec `auto` chooses
      * without this connection. */
     enum err (*progress)(void *ctx, const struct shard_peer *of, struct link_progress *p);
 };

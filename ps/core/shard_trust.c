@@ -6,7 +6,7 @@
 
 #include "common/math/kernels.h"
 #include "common/base/mem.h"
-#include "common/parameters/trust.h"
+#include "common/parameters/norm.h"
 #include "ps/core/shard_state.h"
 
 struct shard_trust {

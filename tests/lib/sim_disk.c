@@ -6,7 +6,6 @@
 
 #include "common/base/mem.h"
 #include "common/checkpoint/checkpoint_rows.h"
-#include "common/checkpoint/row_frame.h"
 #include "tests/lib/sim.h"
 
 static void file_free(struct sim_file *f)

@@ -1,4 +1,4 @@
-/* The addresses that are served without a token (common/peers/token.h). */
+/* The addresses that are served without a token (common/peers/hello.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/net/listen.h"
-#include "common/peers/token.h"
+#include "common/peers/hello.h"
 
 static struct errmsg e;
 

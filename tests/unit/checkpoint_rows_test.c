@@ -16,7 +16,6 @@
 #include "common/base/rng.h"
 #include "common/checkpoint/checkpoint_file.h"
 #include "common/checkpoint/checkpoint_rows.h"
-#include "common/checkpoint/row_frame.h"
 #include "proto/checkpoint.pb-c.h"
 #include "tests/lib/folder.h"
 

@@ -9,7 +9,6 @@
 
 #include "common/base/rng.h"
 #include "common/checkpoint/checkpoint_rows.h"
-#include "common/checkpoint/row_frame.h"
 #include "tests/lib/folder.h"
 
 static char *const dir = folder_dir;

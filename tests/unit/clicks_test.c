@@ -12,7 +12,6 @@
 #include "common/base/mem.h"
 #include "data/dataset.h"
 #include "data/drawn/drawn.h"
-#include "data/drawn/planted.h"
 
 static struct job click_job(const char *keys)
 {

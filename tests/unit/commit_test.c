@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/parameters/trust.h"
+#include "common/parameters/norm.h"
 #include "tests/lib/quiet.h"
 #include "worker/chief/core/chief.h"
 #include "worker/chief/core/chief_state.h"

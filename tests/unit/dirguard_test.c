@@ -12,7 +12,6 @@
 
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
-#include "common/process/line_file.h"
 #include "tests/lib/folder.h"
 
 static char dir[FOLDER_BYTES + 16], aside[FOLDER_BYTES + 16];

@@ -8,7 +8,7 @@
 #include <semaphore.h>
 
 #include "common/base/mem.h"
-#include "common/net/disk_thread.h"
+#include "common/net/loop.h"
 
 enum { JOBS = 100 };
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
-#include "common/process/line_file.h"
+#include "common/process/files.h"
 #include "tests/lib/folder.h"
 #include "worker/chief/epoch_log.h"
 

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/net/disk_thread.h"
+#include "common/net/loop.h"
 #include "common/base/crc32c.h"
 #include "common/base/mem.h"
 #include "tests/lib/folder.h"

@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "common/process/files.h"
-#include "common/process/line_file.h"
 #include "common/base/mem.h"
 #include "tests/lib/folder.h"
 

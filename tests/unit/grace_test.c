@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ps/grace.h"
+#include "ps/life.h"
 
 #define MIB ((uint64_t)1 << 20)
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "launch/remote/link.h"
+#include "launch/remote/talk.h"
 
 enum { DEADLINE_MS = 60000, WHY_BYTES = 1024 };
 

@@ -11,7 +11,7 @@
 #include <jansson.h>
 
 #include "common/base/log.h"
-#include "common/process/termination.h"
+#include "common/process/signals.h"
 
 /* The line that log_warn("%s", text) writes to stderr. */
 static void said(const char *text, char *out, size_t bytes)

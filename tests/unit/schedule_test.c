@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "common/math/optimizer.h"
-#include "common/math/schedule.h"
 #include "tests/reference/schedule_keras.h"
 
 static const struct {

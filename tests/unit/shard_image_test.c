@@ -12,7 +12,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
-#include "common/checkpoint/row_frame.h"
+#include "common/checkpoint/checkpoint_rows.h"
 #include "common/process/files.h"
 #include "ps/core/shard_state.h"
 #include "tests/lib/folder.h"

@@ -16,7 +16,7 @@
 #include "common/rows/key.h"
 #include "ps/rows/row_table.h"
 #include "tests/lib/idx_files.h"
-#include "data/core/distinct.h"
+#include "data/core/rounding.h"
 #include "data/core/key_growth.h"
 #include "data/dataset.h"
 #include "worker/doctor/estimate.h"

@@ -1,4 +1,4 @@
-/* The job's token and its proofs (common/peers/token.h). */
+/* The job's token and its proofs (common/peers/hello.h). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/sha256.h"
-#include "common/peers/token.h"
+#include "common/peers/hello.h"
 
 static int teardown(void **state)
 {

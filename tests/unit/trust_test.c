@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "common/parameters/trust.h"
+#include "common/parameters/norm.h"
 
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4 };
 

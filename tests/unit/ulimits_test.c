@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 #include "common/net/loop.h"
-#include "common/net/mailbox.h"
-#include "common/process/ulimits.h"
+#include "common/process/cgroup.h"
 
 static struct rlimit was;
 

@@ -12,7 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/checkpoint/row_frame.h"
+#include "common/checkpoint/checkpoint_rows.h"
 #include "common/process/files.h"
 #include "common/base/mem.h"
 #include "tests/lib/folder.h"

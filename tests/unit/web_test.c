@@ -17,7 +17,7 @@
 #include "common/base/mem.h"
 #include "common/net/listen.h"
 #include "common/net/socket.h"
-#include "launch/remote/web.h"
+#include "launch/remote/talk.h"
 
 enum { DEADLINE_MS = 60000, UNREAD_BYTES = 900 << 10 };
 

@@ -12,7 +12,6 @@
 
 #include "common/base/clock.h"
 #include "common/net/loop.h"
-#include "common/net/mailbox.h"
 #include "common/base/mem.h"
 #include "tests/lib/peer.h"
 

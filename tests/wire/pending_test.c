@@ -1,4 +1,4 @@
-/* Connections without a hello are bounded in number and in time, and never keep others out (common/peers/pending.h). */
+/* Connections without a hello are bounded in number and in time, and never keep others out (common/peers/greeting.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #include "common/net/listen.h"
 #include "common/net/socket.h"
-#include "common/peers/pending.h"
+#include "common/peers/greeting.h"
 #include "tests/lib/peer.h"
 
 enum { MANY = 40 };

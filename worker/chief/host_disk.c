@@ -7,7 +7,6 @@
 #include "common/base/clock.h"
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
-#include "common/process/line_file.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "worker/chief/host_state.h"

@@ -7,7 +7,6 @@
 #include "common/peers/dial.h"
 #include "common/peers/greeting.h"
 #include "common/net/listen.h"
-#include "common/peers/pending.h"
 #include "common/place/place.h"
 #include "worker/chief/host.h"
 #include "worker/chief/store_server.h"

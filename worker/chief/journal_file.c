@@ -7,7 +7,6 @@
 #include "common/base/crc32c.h"
 #include "common/base/mem.h"
 #include "common/process/files.h"
-#include "common/process/line_file.h"
 #include "common/process/output.h"
 
 /* ---- text ---- */

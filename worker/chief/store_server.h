@@ -5,7 +5,7 @@
 #ifndef GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
 #define GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
 
-#include "common/net/disk_thread.h"
+#include "common/net/loop.h"
 #include "worker/control/control.h"
 
 enum { STORE_SERVER_READER = UINT32_MAX /* as the number of a ps: the peer is a worker */ };

@@ -17,7 +17,7 @@
 
 #include "common/base/clock.h"
 #include "common/net/conn.h"
-#include "common/net/disk_thread.h"
+#include "common/net/loop.h"
 #include "common/peers/dial.h"
 #include "common/peers/hello.h"
 #include "common/checkpoint/ending.h"

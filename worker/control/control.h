@@ -7,7 +7,7 @@
 #include "common/cluster/cluster.h"
 #include "common/serve/http.h"
 #include "job/job.h"
-#include "common/net/mailbox.h"
+#include "common/net/loop.h"
 #include "common/wire/msg.h"
 
 struct contents;

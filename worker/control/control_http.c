@@ -8,7 +8,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/net/mailbox.h"
+#include "common/net/loop.h"
 #include "common/net/tls.h"
 #include "common/process/loading.h"
 #include "common/process/process_state.h"

@@ -8,7 +8,7 @@
 
 #include "common/base/printable.h"
 #include "common/checkpoint/checkpoint.h"
-#include "common/cluster/cluster_given.h"
+#include "common/cluster/cluster.h"
 #include "common/wire/frame.h"
 #include "common/formats/export.h"
 #include "common/base/version.h"

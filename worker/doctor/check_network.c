@@ -11,7 +11,6 @@
 #include "common/net/reach.h"
 #include "common/peers/dial.h"
 #include "common/peers/hello.h"
-#include "common/peers/token.h"
 #include "common/serve/http.h"
 #include "common/wire/msg.h"
 #include "job/job.h"

@@ -6,7 +6,7 @@
 
 #include "common/base/mem.h"
 #include "common/net/tls.h"
-#include "common/peers/token.h"
+#include "common/peers/hello.h"
 #include "worker/doctor/check.h"
 
 /* "127.0.0.1:1", "localhost:1", "[::1]:1" */

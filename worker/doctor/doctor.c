@@ -7,7 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/printable.h"
-#include "common/process/termination.h"
+#include "common/process/signals.h"
 #include "common/base/version.h"
 #include "worker/doctor/check.h"
 

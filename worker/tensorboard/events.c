@@ -18,7 +18,7 @@
 #include "common/base/digits.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/net/disk_thread.h"
+#include "common/net/loop.h"
 #include "job/keys.h"
 #include "model/evaluation.h"
 

@@ -10,7 +10,7 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/process/files.h"
-#include "common/checkpoint/row_frame.h"
+#include "common/checkpoint/checkpoint_rows.h"
 #include "export/export.h"
 #include "worker/warm_start/first_cut.h"
 

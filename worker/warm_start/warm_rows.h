@@ -4,7 +4,7 @@
 #ifndef GRADWIRE_WORKER_WARM_START_WARM_ROWS_H
 #define GRADWIRE_WORKER_WARM_START_WARM_ROWS_H
 
-#include "common/checkpoint/row_frame.h"
+#include "common/checkpoint/checkpoint_rows.h"
 #include "job/job.h"
 
 struct warm_rows {

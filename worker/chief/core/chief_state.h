@@ -193,7 +193,7 @@ struct chief_commit {
     uint64_t examples, divisor;
     bool scaled; /* lamb: the scale is decided, and the shards must report again with it */
     float scale;
-    /* lamb: index of each chunk's first piece (common/parameters/trust.h) */
+    /* lamb: index of each chunk's first piece (common/parameters/norm.h) */
     uint32_t *trust_first;
     double *trust; /* TRUST_SUMS of each piece */
     float *ratio;  /* of each tensor, from the last decision */

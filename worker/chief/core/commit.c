@@ -12,7 +12,6 @@
 
 #include "common/base/mem.h"
 #include "common/parameters/norm.h"
-#include "common/parameters/trust.h"
 #include "common/rows/key.h"
 #include "worker/chief/core/chief_state.h"
 

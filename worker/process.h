@@ -14,7 +14,7 @@
 #include "worker/chief/core/journal.h"
 #include "worker/chief/epoch_end.h"
 #include "worker/chief/epoch_log.h"
-#include "worker/chief/exports_end.h"
+#include "worker/chief/model_end.h"
 #include "worker/control/control.h"
 #include "worker/control/idle.h"
 #include "worker/control/control_http.h"

@@ -13,7 +13,6 @@
 #include "common/base/sha256.h"
 #include "common/process/files.h"
 #include "common/process/output.h"
-#include "worker/chief/ended.h"
 #include "worker/chief/journal_file.h"
 #include "worker/chief/resume.h"
 #include "worker/evaluator/eval_log.h"

@@ -5,7 +5,7 @@
 #include "common/cluster/cluster.h"
 #include "common/checkpoint/checkpoint.h"
 #include "worker/chief/epoch_end.h"
-#include "worker/chief/exports_end.h"
+#include "worker/chief/model_end.h"
 #include "worker/chief/host.h"
 #include "worker/control/progress.h"
 #include "worker/evaluator/eval_log.h"

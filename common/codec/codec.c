@@ -193,7 +193,7 @@ static void zstd_from_planes(uint8_t *out, const uint8_t *in, size_t n)
 static const struct codec_ops zstd_codec = {.packed = true};
 
 /* Sends the k elements of the largest magnitude, the first ones among equals; the receiver gets 0 for the others
- * (Aji and Heafield 2017). The caller keeps what is not sent (worker/driver/residual.c). */
+ * (Aji and Heafield 2017). The caller keeps what is not sent (worker/driver/push_codec.c). */
 
 static uint32_t magnitude(const float *x)
 {

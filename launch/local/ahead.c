@@ -1,5 +1,5 @@
 /* Happy path: the worker program writes nothing. Each line that it writes begins with a verdict and the name of a check
- * (worker/doctor/finding.h). Failure modes: if the program cannot be executed, nothing is reported here; the start of the
+ * (worker/doctor/finding.c). Failure modes: if the program cannot be executed, nothing is reported here; the start of the
  * processes reports it. */
 #include "launch/local/ahead.h"
 

@@ -20,7 +20,6 @@
 #include "worker/chief/core/chief.h"
 #include "worker/driver/local.h"
 #include "worker/driver/push_codec.h"
-#include "worker/driver/residual.h"
 #include "worker/driver/row_frames.h"
 #include "worker/core/session.h"
 #include "worker/core/unreached.h"

@@ -11,7 +11,7 @@
 #include "common/base/rng.h"
 #include "common/peers/dial.h"
 #include "tests/lib/sim.h"
-#include "worker/driver/reply_codec.h"
+#include "worker/driver/push_codec.h"
 
 static struct sim *sim_of(const struct sim_worker *k)
 {
@@ -153,7 +153,7 @@ static void io_ask_again(void *ctx, uint32_t shard, enum session_ask which)
     send_ask(ctx, shard);
 }
 
-/* Leaf `leaf` of a task, as worker/step/batch.c has it. Not `there`: it has no examples. */
+/* Leaf `leaf` of a task, as worker/step/gradient.c has it. Not `there`: it has no examples. */
 static struct sim_leaf leaf_of(const struct epochs_work *w, uint64_t batch, uint32_t leaf)
 {
     if (!w || !w->redo)

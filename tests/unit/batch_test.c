@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "worker/step/batch.h"
+#include "worker/step/gradient.h"
 #include "tests/lib/gathered.h"
 
 enum { ROWS = 200, FEATURES = 2, BATCH = 20, LEAVES = 4, DEPTH = 8 };

@@ -26,10 +26,8 @@
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/peer.h"
-#include "worker/doctor/certificate.h"
 #include "worker/doctor/check.h"
 #include "worker/doctor/estimate.h"
-#include "worker/doctor/holder.h"
 
 /* ---- one line for a check ---- */
 

@@ -1,5 +1,5 @@
 /* A final checkpoint that is not finite: weights, rows and losses are looked at, and the first that is not is named. */
-#include "worker/chief/ended.h"
+#include "worker/chief/resume.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -12,7 +12,6 @@
 #include "common/base/mem.h"
 #include "tests/lib/gathered.h"
 #include "tests/lib/trained.h"
-#include "worker/chief/best_cut.h"
 #include "worker/chief/epoch_end.h"
 #include "worker/core/session_inner.h"
 #include "worker/tensorboard/curves.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "model/model.h"
-#include "worker/warm_start/block_map.h"
+#include "worker/warm_start/warm_start.h"
 
 /* Columns a (1 feature), b (3, the last one new) and c (2, the last one new). */
 static const uint8_t FRESH[] = {0, 0, 0, 1, 0, 1};

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "worker/chief/health.h"
-#include "worker/control/history.h"
+#include "worker/chief/host_state.h"
+#include "worker/control/progress.h"
 
 static void add(struct history *h, uint64_t step)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "worker/core/patience.h"
+#include "worker/core/unreached.h"
 
 static void a_wait_is_told_once_and_then_ever_more_rarely(void **state)
 {

@@ -12,7 +12,6 @@
 #include "common/base/rng.h"
 #include "job/job.h"
 #include "worker/driver/push_codec.h"
-#include "worker/driver/residual.h"
 
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 3, ELEMS = CHUNKS * CHUNK };
 

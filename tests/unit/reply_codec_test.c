@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "worker/core/session.h"
-#include "worker/driver/reply_codec.h"
+#include "worker/driver/push_codec.h"
 
 enum { CHUNK = PLAN_CHUNK_MIN_BYTES / 4, CHUNKS = 2, ELEMS = CHUNKS * CHUNK };
 

@@ -13,7 +13,6 @@
 #include "common/checkpoint/checkpoint_file.h"
 #include "common/checkpoint/checkpoint.h"
 #include "tests/lib/folder.h"
-#include "worker/chief/letters.h"
 #include "worker/chief/store_server.h"
 
 enum { ELEMS = 1000, CUT = 3, THREADS = 2, REQUEST = 9 };

@@ -13,12 +13,116 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/parameters/norm.h"
-#include "worker/chief/best_cut.h"
-#include "worker/chief/evaluating.h"
 #include "evaluate/evaluate.h"
 #include "export/export.h"
 #include "worker/control/progress.h"
 #include "model/evaluation.h"
+
+bool best_cut_ask(struct best_cut *c, struct control *control, uint64_t epoch, uint64_t step,
+                  const struct evaluation *eval)
+{
+    assert(!c->asked);
+    *c = (struct best_cut){.asks = c->asks + 1, .epoch = epoch, .eval = *eval};
+    uint64_t *of = mem_zalloc(1, sizeof *of);
+    if (!of)
+        return false;
+    *of = step;
+    c->asked = true;
+    control_post(control, CONTROL_KEEP, c->asks, of, mem_free);
+    return true;
+}
+
+static void best_cut_drop(struct best_cut *c)
+{
+    c->asked = c->copied = false;
+}
+
+/* Handle TRAIN_KEPT; takes kept->hold. A report about another request is ignored. Errors: the cut of c->epoch failed, or is not
+ * the best one's now. */
+static enum err best_cut_on(struct best_cut *c, struct best *best, struct train_kept *kept,
+                            struct errmsg *e)
+{
+    if (!c->asked || kept->ask != c->asks)
+        return ERR_OK;
+    c->copied |= kept->copied;
+    if (kept->copied && !kept->published)
+        return ERR_OK;
+    c->asked = false;
+    int hold = kept->hold;
+    kept->hold = -1;
+    if (hold < 0)
+        return err_set(e, ERR_STATE, "the checkpoint with its rows failed");
+    enum err err = best_keep_cut(best, c->epoch, &c->eval, kept->cut, hold, e);
+    if (!err)
+        log_info("epoch %" PRIu64 " is the best: its rows are in checkpoint %" PRIu64
+                 ", step %" PRIu64,
+                 c->epoch, best->cut, best->cut_step);
+    return err;
+}
+
+/* An evaluation by the chief: the weights it is of, its rows, its time, and the letter with its result. */
+
+/* An evaluation of what the job has learned, by the chief: at the present step, of a data set, with the rows that the shards
+ * have. Its callers say when: at the end of an epoch, or of the job.
+ *
+ * Happy path: the averages of the weights, if the job keeps any, are requested -> they are here -> evaluating_run ->
+ * CONTROL_EVALUATED.
+ * Failure modes: another generation, another incarnation of a ps or the end of the run interrupts it: the caller
+ * evaluates again, or the next chief does. Thread: the training thread. */
+
+struct evaluating {
+    const struct train_parts *parts;
+    struct evaluator *evaluator; /* has the data set */
+};
+
+/* The weights that are evaluated: the averages, if the job keeps any. */
+static inline float *evaluating_weights(const struct evaluating *v)
+{
+    return v->parts->averages ? v->parts->averages : v->parts->w;
+}
+
+/* False: the averages are requested, and arrive while the loop runs. */
+static bool evaluating_is_ready(const struct evaluating *v)
+{
+    struct session *session = driver_session(v->parts->driver);
+    if (!v->parts->averages || session_take_averages(session))
+        return true;
+    session_pull_averages(session);
+    return false;
+}
+
+/* Reads rows of tables from the shards. */
+static enum err look_rows(void *ctx, struct row_values *v, struct errmsg *e)
+{
+    const struct evaluating *of = ctx;
+    return driver_look(of->parts->driver, v, e);
+}
+
+/* Evaluate, and post the result to the control thread; the time counts as a pause of the training. *out changes only with
+ * ERR_OK. Errors: ERR_STATE: it was interrupted; ERR_NOMEM; those of evaluator_run. */
+static enum err evaluating_run(struct evaluating *v, struct evaluation *out, struct errmsg *e)
+{
+    struct driver *driver = v->parts->driver;
+    const struct row_reader rows = {.read = look_rows, .ctx = v};
+    double began = clock_now_s();
+    struct sums sums;
+    e->text[0] = '\0';
+    enum err err = evaluator_run(v->evaluator, evaluating_weights(v), &rows, &sums, e);
+    if (err)
+        return err;
+    struct evaluation *copy = mem_zalloc(1, sizeof *copy);
+    if (!copy) /* the next checkpoint would have an earlier evaluation */
+        return err_memory_for(e, "an evaluation");
+    uint64_t step = session_step(driver_session(driver));
+    *copy = (struct evaluation){.step = step, .loss = sums.loss};
+    memcpy(copy->metric, sums.metric, sizeof copy->metric);
+    *out = *copy;
+    control_post(driver_control(driver), CONTROL_EVALUATED, step, copy, mem_free);
+    double took_s = clock_now_s() - began;
+    driver_paused(driver, took_s);
+    metrics_observe(&driver_meter(driver)->evaluation, took_s);
+    return ERR_OK;
+}
 
 enum {
     /* the control thread gets steps at most this often, and at each epoch's end */

@@ -14,6 +14,7 @@
 #include "worker/evaluator/best.h"
 #include "worker/tensorboard/curves.h"
 #include "worker/step/train.h"
+#include "worker/control/control.h"
 
 struct epoch_end_config {
     const struct job *job;
@@ -61,5 +62,38 @@ bool epoch_end_restores_best(const struct epoch_end_config *config);
  * step. Errors: ERR_IO. */
 enum err epoch_end_export(const struct epoch_end_config *config, const float *w, uint64_t step,
                           char digest[65], struct errmsg *e) MUST_CHECK;
+
+/* A job with tables keeps its best epoch as a cut. The chief's training thread requests the cut from the control
+ * thread.
+ *
+ * Happy path: an evaluation beats the best -> best_cut_ask -> the cut is copied (in sync the next step begins only
+ * now, so the cut has the evaluated step) -> it is published -> best_keep_cut.
+ * Failure modes: the cut fails (the earlier best stays), a new generation (best_cut_drop; the epoch's end is
+ * evaluated again). Thread: the training thread. */
+
+/* All zero: nothing is requested. */
+struct best_cut {
+    uint64_t asks; /* number of requests so far, which is the number of the last one */
+    bool asked, copied;
+    uint64_t epoch;
+    struct evaluation eval;
+};
+
+/* Request a cut. Call only if no request is pending. `step`: in sync the latest step that the cut may have; in other
+ * modes UINT64_MAX. False: no memory. */
+bool best_cut_ask(struct best_cut *c, struct control *control, uint64_t epoch, uint64_t step,
+                  const struct evaluation *eval) MUST_CHECK;
+
+/* True until the cut is copied. */
+static inline bool best_cut_is_made(const struct best_cut *c)
+{
+    return c->asked && !c->copied;
+}
+
+/* True from the request until TRAIN_KEPT reports that the cut is published or has failed, or best_cut_drop. */
+static inline bool best_cut_is_open(const struct best_cut *c)
+{
+    return c->asked;
+}
 
 #endif

@@ -1,7 +1,9 @@
-/* The inside of the chief's shell, for host.c, host_disk.c, host_http.c, host_page.c, ps_link.c and worker_link.c.
+/* The inside of the chief's shell, for host.c, host_disk.c, host_page.c, ps_link.c and worker_link.c.
  * All of it belongs to the control thread. */
 #ifndef GRADWIRE_WORKER_CHIEF_HOST_STATE_H
 #define GRADWIRE_WORKER_CHIEF_HOST_STATE_H
+
+#include <jansson.h>
 
 #include "common/net/conn.h"
 #include "common/peers/dial.h"
@@ -10,10 +12,34 @@
 #include "common/place/place.h"
 #include "worker/chief/host.h"
 #include "worker/chief/store_server.h"
-#include "worker/chief/health.h"
-#include "worker/chief/letters.h"
-#include "worker/control/history.h"
+#include "worker/control/progress.h"
 #include "model/evaluation.h"
+#include "common/serve/vitals.h"
+
+/* The condition of each process of the job, for the job's page: the last VITALS that it sent, and its recent speed.
+ * All of it comes from peers, and only the page depends on it. */
+
+struct health {
+    bool known;
+    int64_t heard_ms;
+    uint64_t resident_bytes, tasks;
+    double examples, computed_s, waited_s;
+    /* Moving means over some seconds; NAN: nothing to measure yet. */
+    double task_s;     /* seconds of computing for each task */
+    double examples_s; /* per second */
+    double wait_share; /* share of a step's time, from 0 to 1 */
+    char http[320];    /* "host:port"; "": it serves no HTTP */
+    uint32_t warnings;
+    struct log_kept warning[LOG_KEPT];
+};
+
+/* `peer`: the process's address as "host:port"; used if the process serves HTTP on all of its addresses. */
+void health_hear(struct health *h, const Gradwire__Vitals *m, const char *peer, int64_t now_ms);
+/* The limit above which a worker's task_s is slow: 1.5 times the median of the known task_s of h (n). INFINITY: fewer
+ * than two are known, or no memory. */
+double health_slow_s(const struct health *h, uint32_t n);
+/* One warning as JSON, with the process's name. */
+json_t *health_warning(const struct log_kept *w, const char *process);
 
 /* Data for the job's page that the chief's core does not have. */
 struct host_page {
@@ -115,7 +141,7 @@ void ps_links_finish(struct host *h);
 bool ps_links_wait(const struct host *h);
 void ps_links_close(struct host *h);
 
-/* ---- host_http.c: control_ops ---- */
+/* ---- host_page.c: control_ops ---- */
 
 /* `role` is the host. host_waits_for: valid until its next call; NULL: training waits for none. */
 const char *host_waits_for(void *role);
@@ -132,13 +158,6 @@ void host_page_restored(struct host *h, const struct manifest *m);    /* as in c
 void host_page_judged(struct host *h, const struct evaluation *eval); /* by the evaluator */
 /* false: the letter is not for the page */
 bool host_page_on_letter(struct host *h, const struct mail *m);
-/* Fields of /status about a worker, a ps, and the whole job. */
-/* seconds for each step: a worker above this is slow */
-double host_page_slow_s(const struct host *h);
-void host_page_put_worker(const struct host *h, uint32_t worker, double slow_s, int64_t now_ms,
-                          json_t *to);
-void host_page_put_ps(const struct host *h, uint32_t ps, int64_t now_ms, json_t *to);
-void host_page_put_job(const struct host *h, const struct chief_facts *f, json_t *to);
 
 /* ---- worker_link.c ---- */
 

@@ -2,7 +2,12 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+
+#include "common/base/mem.h"
+#include "common/checkpoint/checkpoint_rows.h"
+#include "common/rows/key.h"
 
 const char *resume_ways(bool done)
 {
@@ -60,4 +65,93 @@ bool resume_words(char out[RESUME_WORDS_BYTES], const struct manifest *m, const 
                    m->cut, epochs + 1, job->training.epochs, steps_within(m, per_epoch), per_epoch,
                    m->step);
     return true;
+}
+
+enum { WHAT_BYTES = 192 };
+
+struct look {
+    struct checkpoint_tables tables;
+    struct broken broken;
+};
+
+static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)
+{
+    struct look *look = ctx;
+    (void)e;
+    broken_find_in_rows(&look->broken, g, &look->tables.table[g->table]);
+    return ERR_OK;
+}
+
+static enum err look_at_blocks(struct look *look, const struct place *checkpoints,
+                               const struct manifest *m, struct errmsg *e)
+{
+    struct checkpoint_shard all = {.elems = m->total_elems, .w = mem_floats(m->total_elems)};
+    float *const no_slots[OPTIMIZER_SLOTS_MAX] = {NULL};
+    if (!all.w)
+        return err_memory_for(e, "the parameters");
+    enum err err = checkpoint_read(checkpoints, m, 0, all.elems, all.w, no_slots, e);
+    if (!err)
+        broken_find(&look->broken, &all);
+    mem_free(all.w);
+    return err;
+}
+
+static enum err look_at_rows(struct look *look, const struct place *checkpoints,
+                             const struct manifest *m, struct errmsg *e)
+{
+    const struct row_sink sink = {.rows = take, .ctx = look};
+    enum err err = checkpoint_read_tables(checkpoints, m, &look->tables, e);
+    if (!err)
+        err = checkpoint_read_rows(checkpoints, m, (struct bucket_range){0, ROW_BUCKETS}, &sink, e);
+    return err;
+}
+
+/* Name the first value that is not finite; "": all are finite. */
+static void name_broken(const struct look *look, const struct layout *l, char what[WHAT_BYTES])
+{
+    const struct broken *b = &look->broken;
+    what[0] = '\0';
+    if (b->kind == BROKEN_ELEM)
+        (void)snprintf(what, WHAT_BYTES, "the tensor %s", l->tensor[layout_find(l, b->elem)].name);
+    else if (b->kind == BROKEN_ROW)
+        (void)snprintf(what, WHAT_BYTES, "the row of key %" PRIu64 " of table %s",
+                       key_unmix(b->mixed), look->tables.table[b->table].name);
+}
+
+/* The loss of the last epoch's training, or of the last evaluation, if it is not finite; NULL: both are finite, or
+ * unknown. */
+static const char *broken_loss(const struct manifest *m)
+{
+    const struct epoch_sums *last = &m->epoch[0];
+    for (int i = 1; i < CHECKPOINT_EPOCHS; i++)
+        if (m->epoch[i].batches && (!last->batches || m->epoch[i].epoch > last->epoch))
+            last = &m->epoch[i];
+    if (last->batches && !isfinite(last->loss))
+        return "the loss of the last epoch";
+    return m->eval.valid && !isfinite(m->eval.loss) ? "the loss of the evaluation" : NULL;
+}
+
+enum err ended_look(const struct place *checkpoints, const struct manifest *final,
+                    const struct layout *l, char words[ENDED_WORDS_BYTES], struct errmsg *e)
+{
+    struct look look = {.broken.kind = BROKEN_NONE};
+    char what[WHAT_BYTES];
+    const char *loss = broken_loss(final);
+    enum err err = look_at_blocks(&look, checkpoints, final, e);
+    if (!err && final->tables && look.broken.kind == BROKEN_NONE)
+        err = look_at_rows(&look, checkpoints, final, e);
+    if (err)
+        return err;
+    words[0] = '\0';
+    name_broken(&look, l, what);
+    if (what[0] || loss)
+        (void)snprintf(
+            words, ENDED_WORDS_BYTES,
+            "step %" PRIu64
+            ": %s is not finite in the job's final checkpoint: nothing was trained; start from "
+            "scratch with --fresh or another --output, with a lower training.learning_rate or with "
+            "training.clip_norm, or remove checkpoints/cut-%010" PRIu64
+            " to resume from the checkpoint before it",
+            final->step, what[0] ? what : loss, final->cut);
+    return ERR_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "common/checkpoint/checkpoint.h"
 #include "job/job.h"
+#include "common/parameters/layout.h"
 
 enum { RESUME_WORDS_BYTES = 400 };
 
@@ -20,5 +21,16 @@ void resume_words_done(char out[RESUME_WORDS_BYTES], const struct manifest *m,
  * training.epochs asks for, and the text is that of resume_words_done. */
 bool resume_words(char out[RESUME_WORDS_BYTES], const struct manifest *m, const struct job *job,
                   uint64_t per_epoch);
+
+/* Checks whether the final checkpoint of a finished job is finite. This release publishes only finite ones; 0.1.0
+ * did not check. */
+
+enum { ENDED_WORDS_BYTES = 512 };
+
+/* Read the checkpoint's weights and rows, and check the losses in its manifest. `words`: why the job has failed, and
+ * what to do; "" if all values are finite. Blocks on the disk. Errors: as checkpoint_read. */
+enum err ended_look(const struct place *checkpoints, const struct manifest *final,
+                    const struct layout *l, char words[ENDED_WORDS_BYTES],
+                    struct errmsg *e) MUST_CHECK;
 
 #endif

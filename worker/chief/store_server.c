@@ -10,7 +10,6 @@
 #include "common/base/mem.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/process/dirlock.h"
-#include "worker/chief/letters.h"
 
 enum task_kind { TASK_PUT, TASK_REFUSE, TASK_GET, TASK_GONE, TASK_DISCARD };
 
@@ -33,7 +32,7 @@ struct store_arrival {
     struct place_writer writer;
 };
 
-void store_server_answer_free(void *answer)
+static void store_server_answer_free(void *answer)
 {
     struct store_server_answer *a = answer;
     mem_free(a->body);

@@ -32,7 +32,6 @@ struct store_server_answer {
     uint8_t *body;
     size_t bytes;
 };
-void store_server_answer_free(void *answer);
 
 /* All arguments are borrowed. */
 void store_server_init(struct store_server *k, const struct place *checkpoints,
@@ -53,5 +52,17 @@ enum err store_server_get(struct store_server *k, struct store_peer *peer,
 void store_server_gone(struct store_server *k, const struct store_peer *peer);
 /* The checkpoint is given up: what is received of it is removed, also pieces that wait for the disk. */
 void store_server_discard(struct store_server *k, uint64_t cut);
+
+/* Letters from the chief's own threads to its control thread. */
+
+enum host_letter {
+    HOST_STORED = CONTROL_ROLE, /* number: ps; data: struct store_server_answer */
+    HOST_HELD, /* number: the hold (a descriptor) of the cut that the next HOST_PUBLISHED names */
+    HOST_PUBLISHED, /* number: cut; data: an error text or NULL */
+    HOST_JOURNALED, /* one entry is written; data: an error text or NULL */
+    /* number: a cut; data: the evaluator's time for it (ms, int64_t); NULL: no result */
+    HOST_LOOKED,
+    HOST_DIR, /* DIR was checked; data: an error text if it is no longer this job's, or NULL */
+};
 
 #endif

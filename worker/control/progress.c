@@ -1,12 +1,12 @@
 /* The chief's messages to the launcher: its progress, the time left, and a sign of life each second. */
 #include "worker/control/progress.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,37 +147,6 @@ bool eta_is_early(const struct eta *t, const struct eta_place *at)
     return (double)position_of(at) - first < part * (total - first);
 }
 
-/* Tells the launcher every second that this process runs, until it ends. A thread of its own does this: a chief that is busy
- * (it reads data, writes a model) gives signs, and one that is stopped, or whose host hangs, gives none. */
-
-enum { ALIVE_EVERY_MS = 1000 };
-
-static int alive_fd = -1;
-
-static void *tell(void *arg)
-{
-    (void)arg;
-    for (;;) {
-        progress_alive(alive_fd);
-        clock_sleep_ms(ALIVE_EVERY_MS);
-    }
-    return NULL;
-}
-
-void alive_begin(int fd)
-{
-    pthread_t thread;
-    sigset_t all, before;
-    if (fd < 0 || alive_fd >= 0)
-        return;
-    alive_fd = fd;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&thread, NULL, tell, NULL) == 0)
-        (void)pthread_detach(thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 enum { PROGRESS_LINE_BYTES = 2048 }; /* < PIPE_BUF */
 
 static const double every_s = 0.5;
@@ -208,6 +177,37 @@ static void PRINTF_LIKE(2, 3) write_line(int fd, const char *fmt, ...)
         return;
     ssize_t written = write(fd, line, (size_t)n);
     (void)written;
+}
+
+/* Tells the launcher every second that this process runs, until it ends. A thread of its own does this: a chief that is busy
+ * (it reads data, writes a model) gives signs, and one that is stopped, or whose host hangs, gives none. */
+
+enum { ALIVE_EVERY_MS = 1000 };
+
+static int alive_fd = -1;
+
+static void *tell(void *arg)
+{
+    (void)arg;
+    for (;;) {
+        write_line(alive_fd, "{\"type\":\"alive\"}\n");
+        clock_sleep_ms(ALIVE_EVERY_MS);
+    }
+    return NULL;
+}
+
+void alive_begin(int fd)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    if (fd < 0 || alive_fd >= 0)
+        return;
+    alive_fd = fd;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&thread, NULL, tell, NULL) == 0)
+        (void)pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* A JSON number, or null for values that JSON does not have. */
@@ -423,11 +423,6 @@ void progress_loading(int fd, const struct loading *now)
                    now->bytes, now->of_bytes, now->rows, number(now->left_s, left));
 }
 
-void progress_alive(int fd)
-{
-    write_line(fd, "{\"type\":\"alive\"}\n");
-}
-
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step)
 {
     write_line(fd, "{\"type\":\"checkpoint\",\"cut\":%" PRIu64 ",\"step\":%" PRIu64 "}\n", cut,
@@ -462,4 +457,67 @@ void progress_say(int fd, const char *fmt, ...)
     (void)printable_vformat(text, sizeof text, fmt, args);
     va_end(args);
     write_text(fd, "log", text);
+}
+
+struct history_point history_epoch(uint64_t epoch, uint32_t metrics, const struct evaluation *found,
+                                   const struct evaluation *eval)
+{
+    struct history_point p = {.step = epoch};
+    double *trained = p.value, *evaluated = p.value + 1 + metrics;
+    trained[0] = found->loss;
+    evaluated[0] = eval ? eval->loss : (double)NAN;
+    for (uint32_t i = 0; i < metrics; i++) {
+        trained[1 + i] = found->metric[i];
+        evaluated[1 + i] = eval ? eval->metric[i] : (double)NAN;
+    }
+    return p;
+}
+
+static void thin(struct history *h)
+{
+    for (uint32_t i = 0; 2 * i < h->n; i++)
+        h->point[i] = h->point[2 * i];
+    h->n = (h->n + 1) / 2;
+    h->every *= 2;
+}
+
+void history_drop(struct history *h, uint64_t step)
+{
+    uint32_t before = h->n;
+    while (h->n && h->point[h->n - 1].step >= step)
+        h->n--;
+    if (h->n == 0)
+        h->every = 1;
+    if (h->n < before)
+        h->seen = h->n ? (h->n - 1) * h->every + 1 : 0;
+}
+
+/* Point number `seen` is kept permanently if `every` divides it; the newest point is kept until the next one comes. */
+void history_add(struct history *h, const struct history_point *p)
+{
+    if (h->every == 0)
+        h->every = 1;
+    history_drop(h, p->step);
+    bool keep_last = h->n == 0 || (h->seen - 1) % h->every == 0;
+    if (keep_last && h->n == HISTORY_MAX)
+        thin(h);
+    h->point[keep_last ? h->n++ : h->n - 1] = *p;
+    h->seen++;
+    assert(h->n <= HISTORY_MAX);
+}
+
+json_t *history_json(const struct history *h, uint32_t values)
+{
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < h->n; i++) {
+        json_t *one = json_array();
+        (void)json_array_append_new(one, json_integer((json_int_t)h->point[i].step));
+        for (uint32_t k = 0; k < values && k < HISTORY_VALUES; k++)
+            (void)json_array_append_new(one, json_number(h->point[i].value[k]));
+        if (json_array_append_new(all, one) != 0) {
+            json_decref(all);
+            return NULL;
+        }
+    }
+    return all;
 }

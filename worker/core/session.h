@@ -249,4 +249,13 @@ uint64_t session_step(const struct session *s);
 /* Describe for a log line what the session waits for. */
 void session_waits_for(const struct session *s, char *out, size_t bytes);
 
+/* The work of a worker's process over its life, as the process reports it at the end (proto DoneAck). */
+
+struct worker_account {
+    uint64_t tasks, bytes_out, bytes_in; /* bytes: on the connections to the shards */
+    /* seconds since the first task: computed_s: of computing; waited_s: neither of computing nor of evaluating */
+    double examples, computed_s, waited_s;
+    struct codec_cost push, reply;
+};
+
 #endif

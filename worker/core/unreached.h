@@ -84,4 +84,19 @@ void unreached_park(struct unreached *u, int64_t now_ms);
 /* The chief has welcomed us: nothing counts as reported or parked. */
 void unreached_welcomed(struct unreached *u);
 
+/* Decides when to report that something is being waited for: first after PATIENCE_FIRST_MS, then each time the wait
+ * has doubled. Pure: the caller passes the time. */
+
+enum { PATIENCE_FIRST_MS = 10000 };
+
+struct patience {
+    int64_t since_ms; /* when the wait began */
+    int64_t say_ms;   /* the length of the wait at which it is reported next */
+};
+
+/* Start measuring from now: the awaited event has come, or nothing was awaited. */
+void patience_begin(struct patience *p, int64_t now_ms);
+/* True: report the wait now; *waited_s is how long it has lasted, in seconds. */
+bool patience_over(struct patience *p, int64_t now_ms, int64_t *waited_s);
+
 #endif

@@ -1,4 +1,4 @@
-#include "worker/doctor/finding.h"
+#include "worker/doctor/check.h"
 
 #include <stdarg.h>
 #include <stdio.h>

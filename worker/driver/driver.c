@@ -13,7 +13,6 @@
 #include "worker/driver/guard.h"
 #include "worker/driver/links.h"
 #include "worker/driver/local.h"
-#include "worker/core/patience.h"
 #include "worker/core/unreached.h"
 
 /* The push that is not answered yet. */

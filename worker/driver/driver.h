@@ -8,7 +8,6 @@
 #ifndef GRADWIRE_WORKER_DRIVER_DRIVER_H
 #define GRADWIRE_WORKER_DRIVER_DRIVER_H
 
-#include "worker/core/account.h"
 #include "worker/control/control.h"
 #include "worker/driver/gradient_node.h"
 #include "worker/control/meter.h"

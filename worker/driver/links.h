@@ -4,11 +4,9 @@
 #define GRADWIRE_WORKER_DRIVER_LINKS_H
 
 #include "common/net/loop.h"
-#include "worker/core/account.h"
 #include "worker/driver/gradient_node.h"
 #include "worker/driver/local.h"
 #include "worker/driver/push_codec.h"
-#include "worker/driver/reply_codec.h"
 #include "worker/driver/row_frames.h"
 #include "worker/core/session.h"
 

@@ -1,13 +1,19 @@
 /* Encodes this worker's gradients. Each range is encoded once per task, into memory that stays until the next one,
  * so that it can be sent from there, and sent again. The bytes are a function of (seed, name of the push, elements),
  * so another worker that repeats a push sends the same bytes. With top-k the parts that are not sent are kept, and
- * sent later (worker/driver/residual.h); then the encoded bytes are kept too. */
+ * sent later (struct residual); then the encoded bytes are kept too. */
 #ifndef GRADWIRE_WORKER_DRIVER_PUSH_CODEC_H
 #define GRADWIRE_WORKER_DRIVER_PUSH_CODEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "common/codec/codec.h"
 #include "worker/driver/gradient_node.h"
 #include "worker/core/session.h"
+#include "common/parameters/plan.h"
+#include "common/parameters/tree.h"
+#include "common/wire/msg.h"
 
 struct push_codec;
 
@@ -62,5 +68,66 @@ const struct residual *push_codec_residual(const struct push_codec *p);
 enum codec push_codec_in_use(const struct push_codec *p, uint32_t shard);
 /* The cost of encoding, over all generations. */
 const struct codec_cost *push_codec_cost(const struct push_codec *p);
+
+/* Error feedback: the parts of this worker's pushes that a lossy codec did not send, and that are added to its next
+ * pushes (docs/explanation/semantics.md, "Top-k"). Pure, except for its memory.
+ *
+ * g is the gradient, e is what is withheld so far, C encodes and D decodes. A push sends C(p) of p = g + e. Until the
+ * outcome of the push is known, p - D(C(p)) and the e that is in p are kept with the push, and e is 0, so nothing is
+ * sent twice. If the push is taken, e grows by p - D(C(p)). If it is not taken (rejected, dropped, a duplicate of
+ * another worker's push), e grows by the e that was in p. All this is done chunk by chunk.
+ *
+ * Pushes are sums over examples, and the update divides by the examples of the whole step. So e has a weight, the
+ * number of examples of the step that left it, and in another step it is scaled by the ratio of the two numbers. */
+
+/* The name of a push. In async a push has no node; `remainder` separates a remainder from a batch. */
+struct residual_name {
+    uint64_t name;
+    struct tree_node node;
+    bool remainder;
+};
+
+/* A range as it is sent; its body is at the position of its elements. */
+struct residual_run {
+    bool made;
+    uint32_t chunks;
+    enum codec codec;
+    uint64_t bytes;
+};
+
+/* A push whose outcome is not known, or the last one that was made. */
+struct residual_push {
+    struct residual_push *next;
+    struct residual_name name;
+    uint64_t number; /* a counter of pushes */
+    uint32_t open;   /* number of chunks without an outcome */
+    bool *waits;     /* (chunks) the chunk has no outcome */
+    /* (chunks) the weight of what is left, and of the e in it; 0: nothing */
+    double *weight, *carries;
+    float *left, *carried;    /* (elems) */
+    float *body;              /* (elems) */
+    struct residual_run *run; /* (chunks) at the index of its first chunk */
+};
+
+struct residual {
+    const struct plan *plan;
+    float *e;       /* (elems) */
+    double *weight; /* (chunks) 0: nothing is withheld there */
+    uint64_t numbers;
+    struct residual_push *pushes; /* pushes that are kept */
+};
+
+/* The push of this name: the one that is kept, or a new one. NULL: no memory. Valid until another name is requested
+ * after all its chunks have an outcome. */
+struct residual_push *residual_push(struct residual *r, const struct residual_name *name);
+
+/* Decodes parameters of replies into the flat block. Pure, except for the coder's memory. */
+
+/* Decode the body of a reply that session_reply_fits has accepted and wants, and whose codec is not RAW, into the
+ * flat block w; a difference is added to it. Errors: ERR_PROTO: the body cannot be decoded: close the connection;
+ * the next one begins with the whole parameters; ERR_NOMEM. */
+enum err reply_codec_store(struct coder *coder, const struct codec_shape *shape,
+                           const Gradwire__Reply *m, const void *in, uint64_t bytes,
+                           float *w) MUST_CHECK;
 
 #endif

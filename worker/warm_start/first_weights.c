@@ -12,7 +12,7 @@
 #include "common/process/files.h"
 #include "common/checkpoint/checkpoint_rows.h"
 #include "export/export.h"
-#include "worker/warm_start/first_cut.h"
+#include "worker/warm_start/warm_start.h"
 
 enum { DIGEST_BYTES = 65 };
 

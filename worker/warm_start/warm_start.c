@@ -1,9 +1,12 @@
 #include "worker/warm_start/warm_start.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/checkpoint/ending.h"
@@ -12,9 +15,400 @@
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "common/process/output.h"
-#include "worker/warm_start/block_map.h"
-#include "worker/warm_start/first_cut.h"
-#include "worker/warm_start/warm_rows.h"
+#include "common/math/optimizer.h"
+#include "common/checkpoint/checkpoint_rows.h"
+#include "common/base/rng.h"
+
+/* ---- the first cut ---- */
+
+/* elements of one file of the cut; in memory, plus as many for each slot */
+enum { PIECE_ELEMS = 1 << 22 };
+
+struct piece {
+    uint64_t room;
+    uint32_t slots;
+    float *w, *slot[OPTIMIZER_SLOTS_MAX]; /* (room) each */
+};
+
+static void piece_close(struct piece *p)
+{
+    mem_free(p->w);
+    for (uint32_t i = 0; i < p->slots; i++)
+        mem_free(p->slot[i]);
+}
+
+static enum err piece_init(struct piece *p, const struct first_cut *c)
+{
+    uint64_t elems = c->layout->elems;
+    uint64_t least = (elems + FIRST_CUT_FILES_MAX - 1) / FIRST_CUT_FILES_MAX;
+    *p = (struct piece){.room = least > PIECE_ELEMS ? least : PIECE_ELEMS};
+    p->room = p->room < elems ? p->room : elems;
+    p->slots = c->job->training.update == UPDATE_GEO ? 0 : optimizer_slots(&c->job->optimizer);
+    p->w = mem_floats(p->room);
+    bool there = p->w;
+    for (uint32_t i = 0; i < p->slots; i++)
+        there = (p->slot[i] = mem_floats(p->room)) && there;
+    if (there)
+        return ERR_OK;
+    piece_close(p);
+    return ERR_NOMEM;
+}
+
+/* Also sets the slots to their state before the first update. */
+static enum err piece_fill(struct piece *p, const struct first_cut *c, uint64_t first, uint64_t n,
+                           struct errmsg *e)
+{
+    const struct optimizer *o = &c->job->optimizer;
+    uint32_t average = optimizer_average_slot(o);
+    memset(p->w, 0, n * sizeof *p->w);
+    enum err err = c->fill(c->ctx, p->w, first, n, e);
+    for (uint32_t i = 0; i < p->slots && !err; i++)
+        for (uint64_t k = 0; k < n; k++)
+            p->slot[i][k] = i == average ? p->w[k] : optimizer_slot_initial(o, i);
+    return err;
+}
+
+/* With tables each file has a share of the buckets. */
+static enum err write_pieces(struct piece *p, const struct first_cut *c, struct manifest *to,
+                             struct errmsg *e)
+{
+    uint64_t room = p->room ? p->room : 1, pieces = (to->total_elems + room - 1) / room;
+    uint32_t files = pieces ? (uint32_t)pieces : c->rows != NULL;
+    enum err err = ERR_OK;
+    while (to->files < files && !err) {
+        uint64_t first = to->files * room;
+        uint64_t left = to->total_elems - first, n = left < room ? left : room;
+        err = piece_fill(p, c, first, n, e);
+        struct checkpoint_shard shard = {.generation = to->generation,
+                                         .shard = to->files,
+                                         .first_elem = first,
+                                         .elems = n,
+                                         .slots = p->slots,
+                                         .w = p->w};
+        memcpy(shard.slot, p->slot, sizeof shard.slot);
+        if (c->rows)
+            shard.rows = c->rows(c->ctx, bucket_shard(to->files, files));
+        if (!err)
+            err = checkpoint_write_shard((struct cut){c->checkpoints, to->cut}, &shard,
+                                         &to->file[to->files], e);
+        to->files++;
+    }
+    return err;
+}
+
+enum err first_cut_name(const struct first_cut *c, struct manifest *m,
+                        struct checkpoint_file files[FIRST_CUT_FILES_MAX], struct errmsg *e)
+{
+    uint64_t random[2];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return err_set(e, ERR_IO, "no random numbers: %s", strerror(errno));
+    uuid_make(m->uuid, random[0], random[1]);
+    (void)snprintf(m->run, sizeof m->run, "%s", c->job->checkpoint.run);
+    memcpy(m->data_fingerprint, c->data_fingerprint, sizeof m->data_fingerprint);
+    m->total_elems = c->layout->elems;
+    m->microbatches = c->job->training.microbatches;
+    m->identity_text = c->job->identity_text;
+    m->file = files;
+    return ERR_OK;
+}
+
+enum err first_cut_write(const struct first_cut *c, struct manifest *m, struct errmsg *e)
+{
+    struct piece p;
+    if (piece_init(&p, c))
+        return err_memory_for(e, "the job's first checkpoint");
+    m->slots = p.slots;
+    m->tables = c->rows != NULL;
+    enum err err = write_pieces(&p, c, m, e);
+    piece_close(&p);
+    if (!err && c->encoding)
+        err = checkpoint_write_encoding((struct cut){c->checkpoints, m->cut}, c->encoding,
+                                        strlen(c->encoding), &m->encoding, e);
+    return err;
+}
+
+/* ---- rows of tables ---- */
+
+/* A writer requests the next rows, but a reader pushes them: between the two is a copy of as many buckets as have
+ * about 65,536 rows. */
+
+/* The rows of a finished job, as the first cut of the next run has them: learned weights and the clock stay, slots
+ * are as before the first update, and update counts are 0. With unseen_days, rows that were not touched for so long
+ * are left out. */
+
+struct warm_rows {
+    const struct place *checkpoints;
+    const struct manifest *from;
+    uint64_t now;                               /* seconds since 1970 */
+    uint32_t place[ROW_TABLES_MAX];             /* of each table: its index in the job's list */
+    struct optimizer optimizer[ROW_TABLES_MAX]; /* of each table */
+    uint64_t least[ROW_TABLES_MAX];             /* rows with an older stamp are left out */
+    uint64_t gone[ROW_TABLES_MAX];              /* number of rows left out */
+    struct checkpoint_tables tables;            /* as they are in the earlier checkpoint */
+    struct checkpoint_rows head; /* the header of the written file; its ctx is this struct */
+    struct checkpoint_table table[ROW_TABLES_MAX];
+    struct row_copy copy; /* of the buckets before next_bucket */
+    uint32_t next_bucket, step_buckets;
+    float *values;   /* values of one group */
+    uint64_t *mixed; /* (2 * keys_room): keys, then stamps */
+    size_t values_room, keys_room;
+};
+
+enum { STEP_ROWS = 1 << 16 };
+
+static enum err take(void *ctx, const struct row_group *g, struct errmsg *e)
+{
+    struct warm_rows *w = ctx;
+    enum err err = row_copy_add(&w->copy, g);
+    return err ? err_set(e, err, "no memory for the rows of a new job's first checkpoint") : ERR_OK;
+}
+
+/* Read the next buckets' rows into the copy. */
+static enum err read_more(struct warm_rows *w, struct errmsg *e)
+{
+    uint32_t left = w->head.buckets.end - w->next_bucket;
+    struct bucket_range of = {w->next_bucket,
+                              w->next_bucket + (left < w->step_buckets ? left : w->step_buckets)};
+    row_copy_close(&w->copy);
+    row_copy_init(&w->copy, w->tables.table, w->tables.tables, of, w->tables.clock);
+    w->next_bucket = of.end;
+    return checkpoint_read_rows(w->checkpoints, w->from, of, &(struct row_sink){take, w, take}, e);
+}
+
+static bool make_room(struct warm_rows *w, size_t floats, size_t keys)
+{
+    if (floats > w->values_room) {
+        float *p = mem_resize(w->values, floats, sizeof *p);
+        if (!p)
+            return false;
+        w->values = p;
+        w->values_room = floats;
+    }
+    if (keys > w->keys_room) {
+        uint64_t *p = mem_resize(w->mixed, 2 * keys, sizeof *p);
+        if (!p)
+            return false;
+        w->mixed = p;
+        w->keys_room = keys;
+    }
+    return true;
+}
+
+/* Keep the group's rows that stay, with only their weights, and with initial slots. */
+static enum err begin_anew(struct warm_rows *w, struct row_group *g, struct errmsg *e)
+{
+    const struct checkpoint_table *was = &w->tables.table[g->table], *is = &w->table[g->table];
+    size_t width = is->dim + is->slots;
+    if (!make_room(w, g->rows * width + g->rows, g->rows))
+        return err_memory_for(e, "the rows of a new job's first checkpoint");
+    const float *from = g->values;
+    float *to = w->values;
+    uint64_t *stamp = w->mixed + w->keys_room;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->rows; i++, from += was->dim + was->slots) {
+        if (g->stamp[i] < w->least[g->table]) {
+            w->gone[g->table]++;
+            continue;
+        }
+        w->mixed[n] = g->mixed[i];
+        stamp[n++] = g->stamp[i];
+        memcpy(to, from, is->dim * sizeof *to);
+        optimizer_row_initial(&w->optimizer[g->table], to + is->dim, is->dim);
+        to += width;
+    }
+    memset(to, 0, n * sizeof *to); /* the counts, as wide as a float, follow the values */
+    g->rows = n;
+    g->mixed = w->mixed;
+    g->stamp = stamp;
+    g->values = w->values;
+    g->count = (const uint32_t *)(const void *)to;
+    return ERR_OK;
+}
+
+/* Read the next group as the earlier job had it. */
+static enum err read_group(struct warm_rows *w, struct row_group *g, struct errmsg *e)
+{
+    enum err err = w->copy.head.next(&w->copy, g, e);
+    while (!err && row_group_ends(g) && w->next_bucket < w->head.buckets.end) {
+        err = read_more(w, e);
+        if (!err)
+            err = w->copy.head.next(&w->copy, g, e);
+    }
+    return err;
+}
+
+static enum err next(void *ctx, struct row_group *g, struct errmsg *e)
+{
+    struct warm_rows *w = ctx;
+    do {
+        enum err err = read_group(w, g, e);
+        if (err || g->rows == 0)
+            return err;
+        err = begin_anew(w, g, e);
+        if (err)
+            return err;
+    } while (g->rows == 0); /* all its rows are left out */
+    return ERR_OK;
+}
+
+/* Find the table's index and its rows' optimizer in the new job. Errors: ERR_INPUT: the job has no such table. */
+static enum err take_place(struct warm_rows *w, uint32_t table, const struct job *job,
+                           struct errmsg *e)
+{
+    const char *name = w->tables.table[table].name;
+    uint32_t i = 0;
+    while (i < job->model.tables && strcmp(job->model.table[i].name, name) != 0)
+        i++;
+    if (i == job->model.tables)
+        return err_set(e, ERR_INPUT,
+                       "checkpoint %" PRIu64 " has rows of table %s, but the job has no such table",
+                       w->from->cut, name);
+    w->place[table] = i;
+    w->optimizer[table] = job->model.table[i].optimizer;
+    return ERR_OK;
+}
+
+/* Rows with an earlier stamp are too old. */
+static uint64_t least_stamp(const struct warm_rows *w, const struct job_table *t, uint64_t now)
+{
+    const struct beginnings *b = &w->from->begun;
+    uint32_t i = beginnings_find(b, now, t->unseen_days);
+    return t->unseen_days && i < b->runs ? b->clock[i] + 1 : 0;
+}
+
+/* `w` must not move from here on. now: seconds since 1970, for unseen_days. Owns: warm_rows_close, also on error.
+ * Errors: as checkpoint_load; ERR_INPUT: the job has other tables. */
+static enum err warm_rows_init(struct warm_rows *w, const struct place *checkpoints,
+                               const struct manifest *from, const struct job *job, uint64_t now,
+                               struct errmsg *e)
+{
+    *w = (struct warm_rows){.checkpoints = checkpoints, .from = from, .now = now};
+    enum err err = checkpoint_read_tables(checkpoints, from, &w->tables, e);
+    uint64_t rows = 1;
+    for (uint32_t i = 0; i < w->tables.tables && !err; i++) {
+        rows += w->tables.rows[i];
+        w->table[i] = w->tables.table[i];
+        err = take_place(w, i, job, e);
+        if (err)
+            break;
+        w->least[i] = least_stamp(w, &job->model.table[w->place[i]], now);
+        w->table[i].slots = optimizer_row_slots(&w->optimizer[i], w->table[i].dim);
+    }
+    uint64_t step = (uint64_t)ROW_BUCKETS * STEP_ROWS / rows;
+    w->step_buckets = step < 1 ? 1 : step > ROW_BUCKETS ? ROW_BUCKETS : (uint32_t)step;
+    row_copy_init(&w->copy, w->table, 0, (struct bucket_range){0, 0}, 0);
+    return err;
+}
+
+/* The contents of a file for these buckets; valid until the next call. */
+static const struct checkpoint_rows *warm_rows_of(struct warm_rows *w, struct bucket_range of)
+{
+    row_copy_close(&w->copy);
+    row_copy_init(&w->copy, w->tables.table, w->tables.tables, of, w->tables.clock);
+    w->next_bucket = of.first;
+    w->head = (struct checkpoint_rows){.buckets = of,
+                                       .clock = w->tables.clock,
+                                       .tables = w->tables.tables,
+                                       .table = w->table,
+                                       .next = next,
+                                       .ctx = w};
+    return &w->head;
+}
+
+static void say(const struct warm_rows *w, uint32_t table, uint32_t days)
+{
+    const char *name = w->tables.table[table].name;
+    const struct beginnings *b = &w->from->begun;
+    uint32_t i = beginnings_find(b, w->now, days);
+    if (i == b->runs) {
+        log_info("table %s keeps all of its rows: no run is known that began %" PRIu32
+                 " days ago or earlier (unseen_days)",
+                 name, days);
+        return;
+    }
+    char date[32] = "?";
+    time_t at = (time_t)b->date[i];
+    struct tm tm;
+    if (gmtime_r(&at, &tm))
+        (void)strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S UTC", &tm);
+    log_info("table %s: %" PRIu64 " of %" PRIu64 " rows are removed (unseen_days %" PRIu32
+             "): they were not touched since the run that began at %s, at table clock %" PRIu64,
+             name, w->gone[table], w->tables.rows[table], days, date, b->clock[i]);
+}
+
+/* When all files are written: set the counts of each of the job's tables in the manifest; log the rows left out. */
+static void warm_rows_count(const struct warm_rows *w, const struct job *job, struct manifest *to)
+{
+    to->counted = job->model.tables;
+    for (uint32_t i = 0; i < w->tables.tables; i++) {
+        struct row_counts *counts = &to->table[w->place[i]];
+        counts->evicted = w->gone[i];
+        counts->rows = w->tables.rows[i] - w->gone[i];
+        uint32_t days = job->model.table[w->place[i]].unseen_days;
+        if (days)
+            say(w, i, days);
+    }
+}
+
+static void warm_rows_close(struct warm_rows *w)
+{
+    row_copy_close(&w->copy);
+    mem_free(w->values);
+    mem_free(w->mixed);
+    w->values = NULL;
+    w->mixed = NULL;
+}
+
+/* ---- the positions of old values in the new block ---- */
+
+static enum err add_run(struct block_map *map, uint64_t at, uint64_t n, uint64_t from)
+{
+    struct block_run *grown = mem_resize(map->run, (size_t)map->runs + 1, sizeof *grown);
+    if (!grown)
+        return ERR_NOMEM;
+    map->run = grown;
+    map->run[map->runs++] = (struct block_run){at, n, from};
+    return ERR_OK;
+}
+
+/* Consecutive rows of one kind make one run. *from: position of the next old row. */
+static enum err add_tensor(struct block_map *map, const struct tensor *t, const uint8_t *fresh,
+                           uint64_t *from)
+{
+    uint64_t rows = fresh ? t->shape[0] : 1, width = t->elems / rows;
+    enum err err = ERR_OK;
+    for (uint64_t row = 0, end; row < rows && !err; row = end) {
+        bool is_new = fresh && fresh[row];
+        for (end = row + 1; end < rows && (fresh[end] != 0) == is_new;)
+            end++;
+        uint64_t n = (end - row) * width;
+        err = add_run(map, t->offset_elems + row * width, n, is_new ? BLOCK_MAP_NEW : *from);
+        *from += is_new ? 0 : n;
+    }
+    return err;
+}
+
+enum err block_map_init(struct block_map *map, const struct layout *l, uint8_t *const *fresh,
+                        struct errmsg *e)
+{
+    *map = (struct block_map){.runs = 0};
+    for (uint32_t i = 0; i < l->tensors; i++) {
+        if (add_tensor(map, &l->tensor[i], fresh ? fresh[i] : NULL, &map->old_elems))
+            return err_memory_for(e, "the positions of new words");
+        map->old_elems =
+            (map->old_elems + LAYOUT_ALIGN_ELEMS - 1) / LAYOUT_ALIGN_ELEMS * LAYOUT_ALIGN_ELEMS;
+    }
+    assert(map->old_elems <= l->elems);
+    return ERR_OK;
+}
+
+void block_map_close(struct block_map *map)
+{
+    mem_free(map->run);
+    *map = (struct block_map){.runs = 0};
+}
+
+/* ---- the start ---- */
 
 bool warm_start_is_due(const struct job *job, const struct manifest *newest)
 {

@@ -8,9 +8,13 @@
 #ifndef GRADWIRE_WORKER_WARM_START_WARM_START_H
 #define GRADWIRE_WORKER_WARM_START_WARM_START_H
 
+#include <stdint.h>
+
 #include "common/checkpoint/checkpoint.h"
 #include "job/job.h"
 #include "common/parameters/layout.h"
+#include "common/base/err.h"
+#include "common/checkpoint/checkpoint_rows.h"
 
 struct warm_start {
     const struct job *job;
@@ -47,5 +51,55 @@ enum err warm_start_forget_best(const char *best, struct errmsg *e) MUST_CHECK;
  * done. The caller holds DIR's lock. Errors: ERR_INPUT: another model or optimizer; ERR_IO, ERR_CORRUPT, ERR_NOMEM. */
 enum err warm_start_begin(const struct warm_start *s, const struct manifest *newest,
                           struct errmsg *e) MUST_CHECK;
+
+/* Maps each element of a new job's flat block to its position in the earlier job's block, whose model had fewer rows
+ * in some tensors. */
+
+#define BLOCK_MAP_NEW UINT64_MAX
+
+/* Elements [at, at + n) were [from, from + n); from BLOCK_MAP_NEW: they are new. */
+struct block_run {
+    uint64_t at, n, from;
+};
+
+/* An element in no run is a gap between tensors, and 0. */
+struct block_map {
+    uint32_t runs;
+    struct block_run *run; /* (runs) in ascending order of `at` */
+    uint64_t old_elems;    /* size of the earlier block */
+};
+
+/* fresh (l->tensors): for each tensor 1 for each new row (shape[0]), or NULL. Owns: block_map_close, also on error.
+ * Errors: ERR_NOMEM. */
+enum err block_map_init(struct block_map *map, const struct layout *l, uint8_t *const *fresh,
+                        struct errmsg *e) MUST_CHECK;
+void block_map_close(struct block_map *map);
+
+/* The cut from which a job begins if its first weights are not those of its initializers: the chief writes it before it
+ * trains, and every process begins with it, as if the job resumed. */
+
+enum { FIRST_CUT_FILES_MAX = 1 << 10 };
+
+struct first_cut {
+    const struct job *job;
+    const struct place *checkpoints; /* DIR/checkpoints */
+    const struct layout *layout;
+    const uint8_t *data_fingerprint; /* (32) */
+    const char *encoding;            /* encoding.json of the rows; NULL: they need none */
+    /* Writes elements [first, first + n) of the flat block to w, which is 0. */
+    enum err (*fill)(void *ctx, float *w, uint64_t first, uint64_t n, struct errmsg *e);
+    /* Returns the rows in these buckets, valid until the next call; NULL: the job has no tables. */
+    const struct checkpoint_rows *(*rows)(void *ctx, struct bucket_range of);
+    void *ctx;
+};
+
+/* Sets what all such cuts have: a new UUID, the job's run, its identity, its data. m->file is `files`. Errors: ERR_IO. */
+enum err first_cut_name(const struct first_cut *c, struct manifest *m,
+                        struct checkpoint_file files[FIRST_CUT_FILES_MAX],
+                        struct errmsg *e) MUST_CHECK;
+/* Writes the files of cut m->cut, and lists them in the manifest. Slots are as before the first update. The caller
+ * publishes the cut. Errors: those of fill; ERR_IO, ERR_NOMEM. */
+enum err first_cut_write(const struct first_cut *c, struct manifest *m,
+                         struct errmsg *e) MUST_CHECK;
 
 #endif

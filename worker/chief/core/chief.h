@@ -24,7 +24,7 @@
 #include "common/parameters/staleness.h"
 #include "common/parameters/tree.h"
 #include "worker/chief/core/journal.h"
-#include "worker/core/account.h"
+#include "worker/core/session.h"
 
 /* Ids of a lease: few, so that the batches of a dead worker are recomputed soon. */
 enum { CHIEF_WORKERS_MAX = WORKERS_MAX, CHIEF_LEASE_IDS = 4 };

@@ -230,7 +230,7 @@ class PredictTest(ModelCase):
         self.named("begin", begin)
         job = self.job(NAMED % dict(zip("abklxy", [*"abklx", "y" * 4097], strict=True)))
         result = self.train(job=job, out=self.tmp / "more", code=2)
-        self.assertIn(f"job.yaml:5: data.columns[5].label.name: '{'y' * 48}' is not allowed; allowed: text in UTF-8 of at most 4096 bytes",
+        self.assertIn(f"job.yaml:5: data.columns[5].label.name: '{'y' * 48}...' is not allowed; allowed: text in UTF-8 of at most 4096 bytes",
                       result.stderr())
 
     def test_names_have_tabs_pipes_and_line_ends_in_every_output(self):
@@ -386,7 +386,7 @@ optimizer: sgd
     def test_columns_that_the_model_does_not_read_are_named_once(self):
         self.trained(CSV)
         (self.tmp / "new.csv").write_text('town,age,"a, b\n",size,note,w\n' + "Rome,4,x,1,y,2\n" * 3)
-        said = "gradwire: new.csv: the model does not read 2 of its columns: a, b?, note\n"
+        said = "gradwire: new.csv: the model does not read 2 of its columns: a, b<U+000A>, note\n"
         self.assertEqual(self.said("predict", self.out, "new.csv", "new.csv")[1].splitlines(True)[0], said)
         self.assertEqual(self.said("encode", self.out, "new.csv", "--output=x.npz")[1], said)
         self.assertIn("1 of its columns: a, b?", self.said("predict", self.out, "new.csv", "--keep=note")[1])

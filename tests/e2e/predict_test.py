@@ -389,7 +389,7 @@ optimizer: sgd
         said = "gradwire: new.csv: the model does not read 2 of its columns: a, b<U+000A>, note\n"
         self.assertEqual(self.said("predict", self.out, "new.csv", "new.csv")[1].splitlines(True)[0], said)
         self.assertEqual(self.said("encode", self.out, "new.csv", "--output=x.npz")[1], said)
-        self.assertIn("1 of its columns: a, b?", self.said("predict", self.out, "new.csv", "--keep=note")[1])
+        self.assertIn("1 of its columns: a, b<U+000A>", self.said("predict", self.out, "new.csv", "--keep=note")[1])
 
     def test_wrong_input_leaves_no_file(self):
         self.trained(CSV)

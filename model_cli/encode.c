@@ -11,7 +11,7 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/flags/flags.h"
-#include "formats/keras/export.h"
+#include "formats/keras/keras.h"
 #include "model_cli/array_file.h"
 #include "model_cli/command.h"
 #include "model_cli/trained.h"

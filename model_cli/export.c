@@ -18,7 +18,7 @@
 #include "common/process/files.h"
 #include "common/process/output.h"
 #include "formats/graph/graph.h"
-#include "formats/keras/export.h"
+#include "formats/keras/keras.h"
 #include "formats/onnx/onnx.h"
 #include "formats/tensorflow/saved_model.h"
 #include "model_cli/command.h"

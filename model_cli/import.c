@@ -14,7 +14,7 @@
 #include "common/flags/flags.h"
 #include "common/process/files.h"
 #include "formats/imports/imports.h"
-#include "formats/keras/import.h"
+#include "formats/keras/keras.h"
 #include "model_cli/command.h"
 #include "export/export.h"
 

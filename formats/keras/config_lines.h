@@ -57,9 +57,6 @@ struct config;
 void config_read_compiled(struct config *c, struct config_lines *to, const json_t *compiled,
                           const struct config_end *end);
 
-/* The number of dimensions of the layer's (first) input with the batch; 0: the file does not say. */
-size_t config_input_rank(const struct config_layer *l);
-
 /* A value for messages and YAML: its JSON, shortened; control characters are shown as '?'. */
 const char *config_show(const json_t *value, char out[CONFIG_SHOWN_BYTES]);
 /* Write the shortest decimal number of a float. */

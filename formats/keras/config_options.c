@@ -64,7 +64,8 @@ void config_refuse(struct config_lines *to, const struct config_layer *l, const 
     to->refusals++;
 }
 
-size_t config_input_rank(const struct config_layer *l)
+/* The number of dimensions of the layer's (first) input with the batch; 0: the file does not say. */
+static size_t input_rank(const struct config_layer *l)
 {
     const json_t *call = json_array_get(json_object_get(l->json, "inbound_nodes"), 0);
     const json_t *in = json_array_get(json_object_get(call, "args"), 0);
@@ -147,7 +148,7 @@ static void read_type(const struct reading *r)
 static void read_last_axis(const struct reading *r)
 {
     const json_t *axis = r->value;
-    size_t rank = config_input_rank(r->layer);
+    size_t rank = input_rank(r->layer);
     if (json_array_size(axis) == 1)
         axis = json_array_get(axis, 0);
     json_int_t at = json_integer_value(axis);

@@ -1,6 +1,6 @@
 /* Happy path: layers -> config.json; weights -> a safetensors file -> gradwire-hdf5 -> model.weights.h5; both -> the
  * archive. Failure modes: no room for the files; gradwire-hdf5 fails. */
-#include "formats/keras/export.h"
+#include "formats/keras/keras.h"
 
 #include <stdio.h>
 #include <stdlib.h>

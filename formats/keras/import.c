@@ -1,6 +1,6 @@
 /* Reads the archive or the JSON file, makes a model of its layers (config.h), and fills the model's tensors from the weights, layer by
  * layer, in Keras's order. */
-#include "formats/keras/import.h"
+#include "formats/keras/keras.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The job's layers as Keras's, with their inputs, in the order of Keras. */
 #include "formats/keras/network.h"
 
 #include <assert.h>

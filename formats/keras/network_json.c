@@ -1,3 +1,4 @@
+/* The text of config.json, of the layers in the order of Keras; and the JSON of shapes and numbers. */
 #include "formats/keras/network_json.h"
 
 #include <stdio.h>

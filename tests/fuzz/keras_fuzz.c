@@ -12,7 +12,7 @@
 #include "common/base/mem.h"
 #include "formats/keras/archive.h"
 #include "formats/keras/config.h"
-#include "formats/keras/import.h"
+#include "formats/keras/keras.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

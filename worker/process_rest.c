@@ -7,7 +7,7 @@
 #include "common/base/log.h"
 #include "common/checkpoint/ending.h"
 #include "common/process/signals.h"
-#include "worker/control/farewell.h"
+#include "worker/control/idle.h"
 
 /* Check whether the job is already over. A worker that waits asks ps 0 whether a chief continues it; others end. A
  * job that was stopped early may continue with another patience, which only the chief can know. */

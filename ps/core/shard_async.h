@@ -16,7 +16,7 @@ struct shard_async {
     Gradwire__WorkerStaleness *staleness, **staleness_at;
 };
 
-/* Entries of struct shard_mode for async and for the modes that build on it; shard_mode.h has their contracts. */
+/* Entries of struct shard_mode for async and for the modes that build on it; shard_state.h has their contracts. */
 enum err shard_async_open(struct shard *s, const Gradwire__Settings *m,
                           struct errmsg *e) MUST_CHECK;
 void shard_async_close(struct shard *s);

@@ -1,11 +1,10 @@
-#include "ps/core/shard_delta.h"
+#include "ps/core/shard_state.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "ps/core/shard_state.h"
 
 struct delta {
     struct delta *next;

@@ -1,11 +1,10 @@
 /* Local SGD (geo) on a shard: the optimizer runs on the workers, which push differences of parameters. Each difference is
- * added once for each (worker, incarnation, round) and chunk (shard_delta.h). A statistic is a moving average over the
+ * added once for each (worker, incarnation, round) and chunk (shard_delta.c). A statistic is a moving average over the
  * batches of all workers. A push round names its batches; they are resolved together with the round. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "common/math/kernels.h"
-#include "ps/core/shard_delta.h"
 #include "ps/core/shard_state.h"
 
 /* ---- a generation ---- */

@@ -7,7 +7,7 @@
 #include "common/math/kernels.h"
 #include "common/parameters/norm.h"
 #include "ps/core/shard_state.h"
-#include "ps/rows/row_norm.h"
+#include "ps/rows/row_tables.h"
 
 /* Keep the finding of the lowest entry of the gate. */
 static void found(struct shard *s, uint32_t entry, const char *what, const char *of,

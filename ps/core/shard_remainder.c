@@ -1,6 +1,5 @@
 /* Error feedback in async mode: before a cut and at the end a worker pushes the values that it still withholds. This is a
- * separate push, a round (shard_delta.h) without a batch. Its effect is as if the values had been part of the last update. */
-#include "ps/core/shard_delta.h"
+ * separate push, a round (shard_delta.c) without a batch. Its effect is as if the values had been part of the last update. */
 #include "ps/core/shard_state.h"
 
 static enum err join(struct shard *s, uint32_t worker, uint64_t incarnation)

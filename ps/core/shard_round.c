@@ -20,7 +20,7 @@
 #include "common/base/mem.h"
 #include "common/parameters/norm.h"
 #include "ps/core/shard_state.h"
-#include "ps/rows/row_norm.h"
+#include "ps/rows/row_tables.h"
 
 /* The number of doubles in a report. */
 static uint32_t reported(const struct shard *s)

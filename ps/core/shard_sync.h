@@ -169,7 +169,7 @@ enum err shard_parts_ask(struct shard *s, struct shard_peer *peer, const Gradwir
 /* Check elements [at, at + n) of the shard, in this chunk: g (n) is their summed gradient, `sums` its sums. */
 void shard_guard_chunk(struct shard *s, uint32_t chunk, uint64_t at, const float *g, size_t n,
                        struct norm_sums sums);
-/* Check a part. squares (buckets of the part): see row_norm.h. */
+/* Check a part. squares (buckets of the part): see row_norm.c. */
 void shard_guard_part(struct shard *s, uint32_t part, const struct row_grads *g,
                       const double *squares);
 

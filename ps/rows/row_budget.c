@@ -1,8 +1,6 @@
-#include "ps/rows/row_budget.h"
+#include "ps/rows/row_tables.h"
 
 #include <string.h>
-
-#include "ps/rows/row_tables.h"
 
 enum { BINS = 4096, SCAN_ROWS = 256 };
 

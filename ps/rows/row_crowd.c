@@ -1,4 +1,4 @@
-#include "ps/rows/row_crowd.h"
+#include "ps/rows/row_table.h"
 
 #include <assert.h>
 #include <string.h>

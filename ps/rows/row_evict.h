@@ -9,7 +9,7 @@
 
 #include "ps/rows/row_table.h"
 
-/* The moment of a read: the table clock of each part of a shard, and the floor (row_budget.h). In sync mode all clocks are
+/* The moment of a read: the table clock of each part of a shard, and the floor (row_budget.c). In sync mode all clocks are
  * equal. */
 struct row_clocks {
     uint64_t of[ROW_PARTS];

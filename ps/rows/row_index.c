@@ -1,4 +1,4 @@
-#include "ps/rows/row_index.h"
+#include "ps/rows/row_table.h"
 
 #include <assert.h>
 #include <stdbool.h>

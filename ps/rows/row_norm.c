@@ -1,4 +1,4 @@
-#include "ps/rows/row_norm.h"
+#include "ps/rows/row_tables.h"
 
 #include "common/math/kernels.h"
 #include "common/rows/row_squares.h"

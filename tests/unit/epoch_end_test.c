@@ -14,7 +14,7 @@
 #include "tests/lib/trained.h"
 #include "worker/chief/epoch_end.h"
 #include "worker/core/session_inner.h"
-#include "worker/tensorboard/curves.h"
+#include "worker/tensorboard/events.h"
 
 static const char JOB[] =
     "name: t\noptimizer: sgd\ntraining: {batch_size: 2, microbatches: 1, epochs: 100, monitor: "

@@ -20,7 +20,6 @@
 #include "common/base/crc32c.h"
 #include "common/base/mem.h"
 #include "tests/lib/folder.h"
-#include "worker/tensorboard/curves.h"
 #include "worker/tensorboard/events.h"
 
 static char *const folder = folder_dir;

@@ -12,7 +12,7 @@
 
 #include "worker/chief/epoch_log.h"
 #include "worker/evaluator/best.h"
-#include "worker/tensorboard/curves.h"
+#include "worker/tensorboard/events.h"
 #include "worker/step/train.h"
 #include "worker/control/control.h"
 

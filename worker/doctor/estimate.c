@@ -14,7 +14,7 @@
 
 enum {
     HEAD_BYTES = 12,  /* stamp and count (ps/rows/row_table.h) */
-    INDEX_BYTES = 22, /* 12 for each slot, of which 48 to 60 % are used (ps/rows/row_index.h) */
+    INDEX_BYTES = 22, /* 12 for each slot, of which 48 to 60 % are used (ps/rows/row_table.h) */
     CUT_BYTES = 20,   /* key, stamp and count */
 };
 

@@ -35,7 +35,7 @@
 #include "worker/control/control_http.h"
 #include "worker/control/progress.h"
 #include "worker/evaluator/eval_log.h"
-#include "worker/tensorboard/curves.h"
+#include "worker/tensorboard/events.h"
 #include "worker/warm_start/warm_start.h"
 
 enum {

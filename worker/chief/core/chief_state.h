@@ -5,15 +5,13 @@
  *   tell                   messages to every ps, log lines, lines of the journal, the end of the job
  *   workers                the list of workers, and their parts of the tree
  *   guard                  the NaN guard
- *   blas                   OpenBLAS's kernels, which the bits depend on
  *   feedback               parts of gradients that workers withhold
  *   shards                 the shards' state as they reported it last
- *   inexact past           what makes the job inexact: keys, and a directory that lacks the run's past
+ *   inexact                what makes the job inexact: keys, OpenBLAS's kernels, a directory that lacks the run's past
  *   accept commit          layers of sync: backup workers, the commit of a step
- *   stale leases clocks    for the other modes: staleness, ids of batches, workers that are gone permanently
- *   sync async ssp geo     the update modes
- *   pace                   how often cuts are taken
- *   cut                    a cut of the whole cluster
+ *   leases                 for the other modes: ids of batches
+ *   sync async ssp geo     the update modes; async has staleness, ssp the workers that are gone permanently
+ *   cut                    a cut of the whole cluster, and how often one is taken
  *   members                workers that join, send messages and leave
  *   wait                   the process that training waits for
  *   finish                 the end, when all is learned
@@ -245,7 +243,7 @@ struct chief_stale {
 struct async_state {
     struct chief_leases leases;
     size_t stales;
-    struct chief_stale *stale; /* as the shards reported last: stale.c */
+    struct chief_stale *stale; /* as the shards reported last */
 };
 
 struct geo_state {
@@ -439,7 +437,7 @@ void guard_fail(struct chief *c, uint64_t batch, const char *what);
  * the job has failed. */
 bool guard_takes_cut(struct chief *c) MUST_CHECK;
 
-/* blas.c */
+/* inexact.c */
 /* Compares the worker's kernels with the chief's. False: they differ, and the journal's line is being written, so it
  * must not be welcomed yet. */
 bool blas_is_noted(struct chief *c, uint32_t worker) MUST_CHECK;
@@ -449,7 +447,7 @@ void inexact_note(struct chief *c, const char *why);
 /* A generation begins: note the key that makes it inexact, if it has steps to make. Then ENTER must wait for the journal. */
 void inexact_note_keys(struct chief *c);
 
-/* past.c: a generation begins. If this is a takeover, and DIR lacks a part of the run's past: say so, and note it. Then ENTER
+/* inexact.c: a generation begins. If this is a takeover, and DIR lacks a part of the run's past: say so, and note it. Then ENTER
  * must wait for the journal. */
 void past_note(struct chief *c);
 
@@ -490,7 +488,7 @@ void feedback_hold_tick(struct chief *c); /* for a mode that does not hold worke
  * (chief_enough). */
 uint64_t sync_wanted(const struct chief_config *config);
 
-/* stale.c */
+/* async.c: staleness */
 void stale_take(struct chief *c, const Gradwire__ShardStatus *m);
 void stale_forget(struct chief *c);
 /* Add the worker's counts over all shards to *out. */
@@ -524,7 +522,7 @@ void leases_lose(struct chief *c, uint32_t worker);
 /* Deal ids that only some shards have to a worker that holds; afterwards all is compared again. False: no such ids. */
 bool leases_redo_uneven(struct chief *c);
 
-/* clocks.c: the incarnations of a worker below its present one are gone when every shard refuses them.
+/* ssp.c, also for geo: the incarnations of a worker below its present one are gone when every shard refuses them.
  * clocks_expect: wait for that; the caller sends FENCE. clocks_leave: the same, and send FENCE. clocks_retire: first
  * give the worker a new incarnation, so that its present one is gone too. */
 void clocks_expect(struct chief *c, uint32_t worker);
@@ -561,7 +559,7 @@ void async_put_manifest(const struct chief *c, struct manifest *m, uint8_t *wind
     .take_status = async_take_status, .from_cut = async_from_cut, .equal = async_equal,            \
     .hold_tick = async_hold_tick
 
-/* pace.c */
+/* cut.c: pace */
 bool pace_is_due(const struct chief *c); /* by the job's keys and the cost of the last cut */
 void pace_begin(struct chief *c);        /* a generation is entered */
 void pace_published(struct chief *c);    /* c->cut was published */

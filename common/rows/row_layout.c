@@ -18,12 +18,3 @@ void row_absent_value(const struct row_table_spec *t, uint64_t seed, uint64_t mi
     else
         row_first_value(t, seed, mixed, w);
 }
-
-uint32_t row_layout_list_dim(const struct row_layout *l, uint32_t list)
-{
-    uint32_t dim = 0;
-    for (uint32_t i = 0; i < l->tables; i++)
-        if (l->table[i].list == list)
-            dim += l->table[i].dim;
-    return dim;
-}

@@ -80,7 +80,4 @@ void row_first_value(const struct row_table_spec *t, uint64_t seed, uint64_t mix
 /* Writes the value of a missing row: w (dim). */
 void row_absent_value(const struct row_table_spec *t, uint64_t seed, uint64_t mixed, float *w);
 
-/* Returns the floats of one key of this list, over all tables of the list. */
-uint32_t row_layout_list_dim(const struct row_layout *l, uint32_t list);
-
 #endif

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -341,66 +340,44 @@ enum err msg_layout_get(const Gradwire__Plan *p, struct layout *l, struct errmsg
     return ERR_OK;
 }
 
+/* protobuf-c's structs have no const, but packing changes nothing. */
 static Gradwire__Tensor *tensor_new(const struct tensor *t)
 {
-    Gradwire__Tensor *out = malloc(sizeof *out);
-    uint32_t *shape = mem_zalloc(TENSOR_RANK_MAX, sizeof *shape);
-    char *name = mem_strdup(t->name);
-    if (!out || !shape || !name) {
-        free(out);
-        mem_free(shape);
-        mem_free(name);
-        return NULL;
-    }
-    gradwire__tensor__init(out);
-    out->name = name;
-    out->shape = shape;
-    out->n_shape = t->rank;
-    memcpy(shape, t->shape, t->rank * sizeof *shape);
-    out->offset = t->offset_elems;
-    out->elems = t->elems;
-    out->init = (uint32_t)t->init;
-    out->init_value = t->init_value;
-    out->init_center = t->init_center;
-    out->role = t->role;
-    out->undecayed = t->undecayed;
-    out->momentum = t->momentum;
-    return out;
-}
-
-static Gradwire__Settings *optimizer_new(const struct optimizer *o)
-{
-    Gradwire__Settings m = GRADWIRE__SETTINGS__INIT;
-    msg_optimizer_set(&m, o);
-    return (Gradwire__Settings *)msg_copy(&m.base);
+    Gradwire__Tensor m = GRADWIRE__TENSOR__INIT;
+    m.name = (char *)t->name;
+    m.shape = (uint32_t *)t->shape;
+    m.n_shape = t->rank;
+    m.offset = t->offset_elems;
+    m.elems = t->elems;
+    m.init = (uint32_t)t->init;
+    m.init_value = t->init_value;
+    m.init_center = t->init_center;
+    m.role = t->role;
+    m.undecayed = t->undecayed;
+    m.momentum = t->momentum;
+    return (Gradwire__Tensor *)msg_copy(&m.base);
 }
 
 static Gradwire__Table *table_new(const struct row_table_spec *t)
 {
-    Gradwire__Table *out = malloc(sizeof *out);
-    char *name = mem_strdup(t->name);
-    if (!out || !name) {
-        free(out);
-        mem_free(name);
-        return NULL;
+    Gradwire__Table m = GRADWIRE__TABLE__INIT;
+    Gradwire__Settings optimizer = GRADWIRE__SETTINGS__INIT;
+    m.name = (char *)t->name;
+    m.dim = t->dim;
+    m.list = t->list;
+    m.init = (uint32_t)t->init;
+    m.init_value = t->init_value;
+    m.init_center = t->init_center;
+    m.min_count = t->admission.min_count;
+    m.probability = t->admission.probability;
+    m.unadmitted_initial = t->admission.initial;
+    m.sketch_mb = t->admission.sketch_mb;
+    m.unseen_steps = t->unseen_steps;
+    if (t->has_optimizer) {
+        msg_optimizer_set(&optimizer, &t->optimizer);
+        m.optimizer = &optimizer;
     }
-    gradwire__table__init(out);
-    out->name = name;
-    out->dim = t->dim;
-    out->list = t->list;
-    out->init = (uint32_t)t->init;
-    out->init_value = t->init_value;
-    out->init_center = t->init_center;
-    out->min_count = t->admission.min_count;
-    out->probability = t->admission.probability;
-    out->unadmitted_initial = t->admission.initial;
-    out->sketch_mb = t->admission.sketch_mb;
-    out->unseen_steps = t->unseen_steps;
-    if (t->has_optimizer && !(out->optimizer = optimizer_new(&t->optimizer))) {
-        gradwire__table__free_unpacked(out, NULL);
-        return NULL;
-    }
-    return out;
+    return (Gradwire__Table *)msg_copy(&m.base);
 }
 
 static enum err tables_set(Gradwire__Plan *p, const struct row_layout *rows)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/base/crc32c.h"
-#include "common/process/loading.h"
+#include "common/process/process_state.h"
 #include "common/base/mem.h"
 
 /* ---- rows ---- */

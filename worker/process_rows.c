@@ -11,7 +11,7 @@
 #include "common/base/clock.h"
 #include "common/checkpoint/ending.h"
 #include "common/parameters/epochs.h"
-#include "common/process/loading.h"
+#include "common/process/process_state.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/process/files.h"

@@ -1,5 +1,10 @@
 #include "common/process/process_state.h"
 
+#include <math.h>
+#include <stdatomic.h>
+
+#include "common/base/clock.h"
+
 static const char *const word[] = {
     [STATE_LOADING] = "loading",       [STATE_WAITING] = "waiting", [STATE_TRAINING] = "training",
     [STATE_EVALUATING] = "evaluating", [STATE_IDLE] = "idle",       [STATE_DONE] = "done",
@@ -16,4 +21,67 @@ void process_state_metrics(struct metrics *m, enum process_state s)
                    "1 for the present state of the process, 0 for the others.");
     for (unsigned i = 0; i < sizeof word / sizeof *word; i++)
         metrics_put(m, i == (unsigned)s, "state", word[i], NULL);
+}
+
+/* Counters that the reading threads add to. One of these threads calls `tell`, at most once a second. */
+
+enum { TELL_MS = 1000 };
+
+static struct {
+    _Atomic bool reads;
+    _Atomic uint64_t bytes, rows;
+    _Atomic int64_t told_ms;
+    uint64_t of_bytes;
+    int64_t began_ms;
+    void (*tell)(void *ctx, const struct loading *now);
+    void *ctx;
+} load;
+
+void loading_begin(uint64_t of_bytes, void (*tell)(void *ctx, const struct loading *now), void *ctx)
+{
+    load.of_bytes = of_bytes;
+    load.tell = tell;
+    load.ctx = ctx;
+    load.bytes = load.rows = 0;
+    load.began_ms = clock_now_ms();
+    load.told_ms = load.began_ms;
+    load.reads = true;
+}
+
+void loading_end(void)
+{
+    load.reads = false;
+}
+
+bool loading_look(struct loading *out)
+{
+    if (!load.reads)
+        return false;
+    double since_s = (double)(clock_now_ms() - load.began_ms) / 1000;
+    *out = (struct loading){
+        .bytes = load.bytes, .of_bytes = load.of_bytes, .rows = load.rows, .left_s = NAN};
+    if (out->of_bytes && out->bytes > out->of_bytes)
+        out->bytes = out->of_bytes; /* the beginning of a file was read twice */
+    if (out->of_bytes && out->bytes)
+        out->left_s = since_s * (double)(out->of_bytes - out->bytes) / (double)out->bytes;
+    return true;
+}
+
+void loading_read(uint64_t bytes)
+{
+    if (!load.reads)
+        return;
+    load.bytes += bytes;
+    int64_t now_ms = clock_now_ms(), told_ms = load.told_ms;
+    struct loading now;
+    bool due = load.tell && now_ms - told_ms >= TELL_MS;
+    if (due && atomic_compare_exchange_strong(&load.told_ms, &told_ms, now_ms) &&
+        loading_look(&now))
+        load.tell(load.ctx, &now);
+}
+
+void loading_rows(uint64_t rows)
+{
+    if (load.reads)
+        load.rows += rows;
 }

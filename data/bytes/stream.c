@@ -13,7 +13,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "common/process/loading.h"
+#include "common/process/process_state.h"
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/process/files.h"

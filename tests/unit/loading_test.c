@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "common/base/clock.h"
-#include "common/process/loading.h"
+#include "common/process/process_state.h"
 
 static struct loading told;
 static int times;

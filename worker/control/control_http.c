@@ -10,7 +10,6 @@
 #include "common/base/mem.h"
 #include "common/net/loop.h"
 #include "common/net/tls.h"
-#include "common/process/loading.h"
 #include "common/process/process_state.h"
 #include "common/serve/http.h"
 #include "common/serve/vitals.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/process/loading.h"
+#include "common/process/process_state.h"
 #include "job/job.h"
 #include "model/evaluation.h"
 #include "model/model.h"

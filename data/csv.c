@@ -123,8 +123,11 @@ struct csv {
     uint64_t bad, bad_lines;    /* bad rows, and the lines in them */
     struct place zero, minus;   /* the positions of the first labels 0 and -1 */
     struct place odd[CSV_ODDS]; /* the position of the first */
-    struct spelling *spelled;   /* (inputs + 2) of each column, or NULL */
-    struct unknown *unknown;    /* (inputs) */
+    struct csv_empty between,
+        behind; /* between rows of one field, and behind the last row of empty_in */
+    const struct csv_file *empty_in, *first_empty_in; /* of the first of `between` */
+    struct spelling *spelled;                         /* (inputs + 2) of each column, or NULL */
+    struct unknown *unknown;                          /* (inputs) */
     enum err err;
     struct errmsg e; /* the first error in the order of the text */
     struct errmsg first_bad;
@@ -521,6 +524,21 @@ static void note_odd(struct csv *c, const struct work *w)
             c->odd[i] = (struct place){w->file->path, w->piece.odd_line[i]};
 }
 
+/* A piece can begin with lines that are between rows, as the one before it shows. */
+static void note_empty(struct csv *c, struct work *w)
+{
+    struct csv_piece *p = &w->piece;
+    if (c->empty_in != w->file)
+        c->behind = (struct csv_empty){0};
+    c->empty_in = w->file;
+    if (p->rows)
+        csv_empty_move(&c->between, &c->behind);
+    csv_empty_move(&c->between, &p->between);
+    csv_empty_move(&c->behind, &p->behind);
+    if (c->between.lines && !c->first_empty_in)
+        c->first_empty_in = w->file;
+}
+
 static void note_spellings(struct csv *c, const struct work *w)
 {
     for (uint32_t i = 0; c->spelled && i < c->table->schema->inputs + 2; i++)
@@ -571,6 +589,7 @@ static enum err join(struct csv *c, struct work *w, struct errmsg *e)
         return err_set(e, w->err, "%s", w->e.text);
     join_contents(c, w);
     note_odd(c, w);
+    note_empty(c, w);
     note_spellings(c, w);
     note_unknown(c, w);
     dataset_see_also(&c->seen, &w->seen);
@@ -754,6 +773,22 @@ static void say_others(const struct csv *c)
                      "%s: no label is one of the classes that are listed, so all are \"*\": check "
                      "how they are written",
                      c->reading->key);
+}
+
+/* Many programs write a missing value of a file with one column as an empty line. */
+static void say_empty(const struct csv *c)
+{
+    char more[48] = "";
+    if (c->between.lines > 1)
+        (void)snprintf(more, sizeof more, " (and %" PRIu64 " more)", c->between.lines - 1);
+    if (c->between.lines)
+        dataset_warn(
+            c->reading,
+            "%s:%" PRIu64
+            ": this line%s is empty, and no row; a missing value of a file with one column "
+            "is written %s",
+            c->first_empty_in->path, c->between.first, more,
+            c->format.grammar.quotes ? "\"\"" : "as a text that data.missing lists, such as NA");
 }
 
 /* A part without a header of its own loses a row to data.header: skip. */
@@ -1045,6 +1080,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     if (!err) {
         say_unknown(c, threads);
         say_others(c);
+        say_empty(c);
         say_skipped(c);
         if (!say_moved(c))
             say_differing(c);

@@ -391,7 +391,7 @@ static void note_comment(struct csv_piece *p, const struct csv_format *f, size_t
     struct csv_grammar g = p->grammar;
     uint64_t *first = &p->odd_line[CSV_ODD_COMMENT];
     char *text = p->text + begin;
-    if (*first || end - begin < g.comment_bytes || memcmp(text, g.comment, g.comment_bytes) != 0)
+    if (*first)
         return;
     g.comment_bytes = 0;
     size_t bytes = csv_without_return(&g, text, end - begin);
@@ -400,6 +400,19 @@ static void note_comment(struct csv_piece *p, const struct csv_format *f, size_t
 }
 
 /* ---- rows ---- */
+
+/* A line that is no row: a comment, or an empty one. */
+static void note_no_row(struct csv_piece *p, const struct csv_format *f, size_t marks, size_t begin,
+                        size_t end, uint64_t line)
+{
+    const struct csv_grammar *g = &p->grammar;
+    const bool comment = g->comment_bytes && end - begin >= g->comment_bytes &&
+                         memcmp(p->text + begin, g->comment, g->comment_bytes) == 0;
+    if (comment)
+        note_comment(p, f, marks, begin, end, line);
+    else if (p->fields == 1)
+        csv_empty_move(&p->behind, &(struct csv_empty){1, line});
+}
 
 /* True if the rows that were read so far are all that is wanted. */
 static bool is_enough(const struct csv_piece *p, const struct csv_format *f)
@@ -425,10 +438,13 @@ static enum err rows_split(struct csv_piece *p, const struct csv_format *f, stru
                        : csv_refuse_open(e, p->text + begin, p->bytes - begin, line, &p->grammar);
         }
         const size_t n = multiline ? csv_count(p->text + begin, *end - begin, '\n') : 0;
-        if (!csv_is_no_row(f, p->text + begin, p->text + *end))
+        if (csv_is_no_row(f, p->text + begin, p->text + *end)) {
+            note_no_row(p, f, marks, begin, *end, line);
+        } else {
+            if (p->behind.lines)
+                csv_empty_move(&p->between, &p->behind);
             csv_rows_split(p, f, begin, mark, end, line, (uint32_t)n + 1);
-        else if (p->grammar.comment_bytes)
-            note_comment(p, f, marks, begin, *end, line);
+        }
         if (p->batch->of.rows == p->batch->rows_max)
             err = csv_batch_finish(p, f);
         line += n + 1;
@@ -443,6 +459,7 @@ enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg
 {
     p->rows = p->bad = p->bad_lines = 0;
     p->used = 0;
+    p->between = p->behind = (struct csv_empty){0};
     p->lone_cr = has_lone_return(p->text, p->bytes);
     enum err err = csv_batch_begin(p, f);
     if (!err)

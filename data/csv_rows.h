@@ -40,6 +40,20 @@ enum csv_odd {
     CSV_ODDS
 };
 
+/* Empty lines. */
+struct csv_empty {
+    uint64_t lines, first; /* first: its number, if there is one */
+};
+
+/* Add those of `from`, which come behind, and take them from there. */
+static inline void csv_empty_move(struct csv_empty *to, struct csv_empty *from)
+{
+    if (!to->lines)
+        to->first = from->first;
+    to->lines += from->lines;
+    *from = (struct csv_empty){0};
+}
+
 /* How rows are read: the same for all pieces of a load. */
 struct csv_format {
     const struct job_csv *job;
@@ -93,6 +107,8 @@ struct csv_piece {
     uint32_t first_bad_field; /* at fault; CSV_NO_FIELD: the row itself is */
     struct errmsg first_bad;
     uint64_t odd_line[CSV_ODDS]; /* the first; 0: none */
+    /* of rows of one field: before a row of the piece, and behind the last */
+    struct csv_empty between, behind;
     /* libsvm, with signs: the lines of the first labels 0 and -1; 0: none */
     uint64_t zero_line, minus_line;
 };

@@ -471,7 +471,7 @@ class CsvText:
     def __init__(self, data):
         self.delimiter = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "space": " "}[data["delimiter"]]
         self.blanks = " \t".replace(self.delimiter, "") if data["trim"] else ""
-        self.quotes, self.comment = data["quotes"], data.get("comment")
+        self.quotes, self.comment, self.headless = data["quotes"], data.get("comment"), data.get("header") == "none"
         self.escape = "\\" if data.get("escape", "none") == "backslash" else ""
         escape, ends = re.escape(self.escape), re.escape(self.delimiter) + r"\n"
         self.plain = re.compile(rf"(?:[^{ends}{escape}]|{escape}.)*" if escape else rf"[^{ends}]*", re.DOTALL)
@@ -479,24 +479,32 @@ class CsvText:
 
     def records(self, path):
         """(line, fields, numbers of fields with text behind their quotes, or blanks before them) of each row."""
-        text, first, lines = "", 1, 0
+        text, first, lines, rows, empty, between = "", 1, 0, 0, [], []
         for line in _lines(path):
             lines += 1
             if not text:
                 first = lines
-                if self.comment and line.startswith(self.comment) or not line.strip("\r\n" + self.blanks):
+                if self.comment and line.startswith(self.comment):
+                    continue
+                if not line.strip("\r\n" + self.blanks):
+                    empty.append(lines)
                     continue
             text += line if line.endswith("\n") else line + "\n"
             fields, wrong, plain = self.split(text)
             if any("\r" in part for part in plain):
                 raise ModelError(f"{path}:{first}: a CR without LF: its line ends are not LF or CR LF")
             if fields:
+                between += empty if len(fields) == 1 and (rows or self.headless) else []
+                rows, empty, text = rows + 1, [], ""
                 yield first, fields, wrong
-                text = ""
             elif len(text) > ROW_BYTES:
                 break
         if text:
             raise ModelError(f"{path}:{first}: a quote begins a field of this row, and is never closed")
+        if between:
+            warnings.warn(f"{path}:{between[0]}: this line{f' (and {len(between) - 1} more)' if between[1:] else ''} is empty, and no "
+                          "row; a missing value of a file with one column is written " + ('""' if self.quotes else "as a text that "
+                          "data.missing lists, such as NA"), stacklevel=3)
 
     def split(self, text):
         """(fields, numbers of those with text behind their quotes or blanks before them, texts that are not in quotes) of

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import types
 import unittest
+import warnings
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "lib"), str(pathlib.Path(__file__).resolve().parents[2] / "python")]
 import gradwire_model as reader  # noqa: E402
@@ -70,6 +71,16 @@ class CsvTest(unittest.TestCase):
                 continue
             if "text after" not in file.wrong and "open" not in file.wrong:
                 self.assertEqual(rows, file.rows(), seed)
+
+    def test_an_empty_line_between_rows_of_one_field_is_warned_of(self):
+        for text, header, line in ((b"a\n1\n\n2\n\r\n3\n\n", "names", "a.csv:3: this line (and 1 more) is empty, and no row"),
+                                   (b"\na\n1\n\n", "names", None), (b"\n1\n", "none", "a.csv:1: this line is empty"),
+                                   (b'1\n""\n2\n', "none", None), (b"1,2\n\n3,4\n", "none", None)):
+            with warnings.catch_warnings(record=True) as got:
+                warnings.simplefilter("always")
+                self.records(text, header=header)
+            self.assertEqual(len(got), bool(line))
+            self.assertIn(line or "", str(got[0].message) if got else "")
 
     def test_what_pythons_csv_does_not_know(self):
         self.assertEqual([f for _, f, _ in self.records(b'# it is 12" wide\n "a, b " ,\t1\n\n \n', comment="#", trim=True)], [["a, b ", "1"]])

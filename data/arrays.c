@@ -507,7 +507,7 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
     return err;
 }
 
-/* The beginning of a file, of a look. of: NULL: only the size of numbers is noted. */
+/* Note the beginning of a file. of: NULL: only the size of its numbers. */
 static enum err look_at(const struct array_set *set, const struct array_file *file,
                         struct rounding *of, const struct reading *r, struct errmsg *e)
 {

@@ -460,6 +460,7 @@ static void note_places(struct job_reader *r)
         [PLACE_REPLICAS] = "sync.replicas_to_aggregate",
         [PLACE_DROPPED] = "sync.dropped",
         [PLACE_EXPORT] = "export",
+        [PLACE_OPTIMIZER] = "optimizer",
     };
     (void)snprintf(r->job->file, sizeof r->job->file, "%s", r->name);
     for (int i = 0; i < JOB_PLACES; i++)

@@ -303,6 +303,7 @@ enum job_place {
     PLACE_REPLICAS,
     PLACE_DROPPED,
     PLACE_EXPORT,
+    PLACE_OPTIMIZER,
     JOB_PLACES
 };
 enum { JOB_FILE_SHOWN = 160, JOB_LINE_SET = INT32_MAX };
@@ -435,6 +436,8 @@ const char *job_loss_word(enum loss_kind kind);
 enum job_labels job_loss_labels(enum loss_kind kind);
 /* The metric of the first head, with its word as the name. */
 struct job_metric job_metric_of(enum metric_kind kind);
+/* Whether a learning rate is 0 for most of a job of so many training rows, or never rises to what was set; *text = why. */
+bool job_doubts_rate(const struct job *job, uint64_t rows, struct errmsg *text);
 /* As Keras's mode "auto": false for errors and losses, and where neither is better. */
 bool job_metric_larger_is_better(enum metric_kind kind);
 /* Returns whether gradients are checked before they are applied and can be rejected. */

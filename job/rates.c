@@ -97,3 +97,67 @@ enum err job_check_schedule(struct job_reader *r, const struct job_updates *u)
                           "%s is also a warm-up; remove one of the two", beside);
     return ERR_OK;
 }
+
+/* ---- doubts ---- */
+
+/* Less than this changes no weight. */
+static bool is_still(const struct optimizer *o, uint64_t update)
+{
+    return schedule_rate(&o->schedule, o->learning_rate, update) < 1e-12;
+}
+
+/* The first update of those up to the end at which the rate is 0, if these are most of the updates; 0: they are not. */
+static uint64_t still_from(const struct optimizer *o, uint64_t updates)
+{
+    uint64_t low = 0, high = updates / 2 + 1;
+    if (!is_still(o, high) || !is_still(o, updates))
+        return 0;
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        *(is_still(o, middle) ? &high : &low) = middle;
+    }
+    return high;
+}
+
+static bool doubts(const struct optimizer *o, const char *key, uint64_t updates,
+                   struct errmsg *text)
+{
+    const struct schedule *s = &o->schedule;
+    const bool target = s->warmup_steps == 0;
+    const uint32_t warmup = target ? s->warmup_target_steps : s->warmup_steps;
+    uint64_t from = s->kind == SCHEDULE_CONSTANT ? 0 : still_from(o, updates);
+    if (warmup > updates)
+        (void)err_set(
+            text, ERR_INPUT,
+            "%s%s: %u, but the job has %llu updates of the weights: the last one has a "
+            "learning rate of %.3g",
+            key, target ? "learning_rate_schedule.cosine_decay.warmup_steps" : "warmup_steps",
+            warmup, (unsigned long long)updates, schedule_rate(s, o->learning_rate, updates));
+    else if (from)
+        (void)err_set(text, ERR_INPUT,
+                      "%slearning_rate_schedule: the learning rate is 0 from update %llu of %llu "
+                      "on, so nothing more is learned; its steps are updates of the weights, not "
+                      "epochs",
+                      key, (unsigned long long)from, (unsigned long long)updates);
+    return warmup > updates || from;
+}
+
+bool job_doubts_rate(const struct job *job, uint64_t rows, struct errmsg *text)
+{
+    const uint64_t batch = job->training.batch_size;
+    const uint64_t steps = (rows / batch + (rows % batch > 0)) * job->training.epochs;
+    const uint32_t each = job->optimizer.accumulation_steps;
+    const uint64_t updates = each > 1 ? steps / each : steps;
+    char key[JOB_NAME_MAX + 16];
+    if (updates == 0)
+        return false;
+    if (doubts(&job->optimizer, "training.", updates, text))
+        return true;
+    for (uint32_t i = 0; i < job->model.tables; i++) {
+        const struct job_table *t = &job->model.table[i];
+        (void)snprintf(key, sizeof key, "tables.%s.", t->name);
+        if ((t->own_schedule || t->own_warmup) && doubts(&t->optimizer, key, updates, text))
+            return true;
+    }
+    return false;
+}

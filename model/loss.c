@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/texts.h"
 #include "common/math/kernels.h"
 
 static const struct loss_type *loss_type_of(const struct head *h)
@@ -99,6 +100,40 @@ bool model_doubts_labels(const struct model *m, float min, float max, const uint
                       "no row has the class %u, of the classes 0 to %u%s: it cannot be learned",
                       first, classes - 1, absent > 1 ? ", and others have none" : "");
     return absent > 0;
+}
+
+/* The number of classes that the job names, of its label; 0: it names none. */
+static uint32_t names_of(const struct job *job)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < job->data.csv.columns; i++)
+        if (job->data.csv.column[i].kind == COLUMN_LABEL)
+            for (const char *p = job->data.csv.column[i].words; p; count++) {
+                size_t n;
+                p = texts_next(p, &n);
+            }
+    return count;
+}
+
+bool model_doubts_names(const struct model *m, const struct job *job, struct errmsg *text)
+{
+    const struct head *h = &m->head[0];
+    uint32_t classes = head_classes(h), names = names_of(job);
+    if (m->heads != 1 || h->labels != 1 || names < 2 || classes == names ||
+        (!classes && names == 2))
+        return false;
+    if (classes)
+        (void)err_set(text, ERR_INPUT,
+                      "the label column names %u classes, the model has %u: use units: %u for %s, "
+                      "or name all classes",
+                      names, classes, names, layer_of(m, h));
+    else
+        (void)err_set(text, ERR_INPUT,
+                      "the label column names %u classes, and %s takes their numbers, 0 to %u, as "
+                      "amounts: use units: %u with softmax, and "
+                      "sparse_categorical_crossentropy",
+                      names, job_loss_word(h->loss), names - 1, names);
+    return true;
 }
 
 static enum err refuse_softmax(const struct model *m, const struct head *h, struct errmsg *e)

@@ -56,12 +56,16 @@ static bool may_ask(const struct process *p)
            !p->flags.find_learning_rate && job_reads_columns(&p->job) && !taught_given(&p->taught);
 }
 
-static void doubt_labels(const struct process *p)
+static void say_doubts(const struct process *p)
 {
     const struct dataset_seen *s = &p->data.seen;
     struct errmsg why;
-    if (s->any &&
-        model_doubts_labels(p->model, s->min, s->max, s->classes, DATASET_SEEN_CLASSES, &why))
+    if (!p->flags.find_learning_rate && job_doubts_rate(&p->job, p->data.rows, &why))
+        log_warn("%s", why.text);
+    if (model_doubts_names(p->model, &p->job, &why))
+        log_warn("data.columns: %s", why.text);
+    else if (s->any &&
+             model_doubts_labels(p->model, s->min, s->max, s->classes, DATASET_SEEN_CLASSES, &why))
         log_warn("data.train: %s", why.text);
 }
 
@@ -78,6 +82,8 @@ static enum err load_model_and_data(struct process *p, struct errmsg *e)
         dataset_tell(&p->data, job);
     }
     err = model_new(&p->model, job, e);
+    if (!err)
+        err = model_check_training(p->model, job, e);
     if (!err)
         err = export_check_job(job, e);
     if (err)
@@ -266,7 +272,7 @@ static enum err load(struct process *p, struct errmsg *e)
     enum err err = load_rows(p, e);
     if (!err) {
         say_job(p);
-        doubt_labels(p);
+        say_doubts(p);
     }
     if (!err && p->cluster.is_chief && !p->flags.find_learning_rate)
         say_tables(&p->job, &p->cluster, &p->data, p->flags.progress_fd);

@@ -135,6 +135,23 @@ class CsvTest(TrainCase):
                                                "model.layers": f"[{{dense: {{units: {units}, activation: softmax}}}}]"}).stderr()
             self.assertIn(f"data.train: {why}", said)
 
+    def test_names_rates_and_decays_that_do_not_fit_are_said(self):
+        (self.tmp / "people-2.csv.gz").unlink()
+        (self.tmp / "people-1.csv.gz").write_bytes(gzip.compress(b"age,town,rich\n" + b"1,Rome,hi\n2,Oslo,lo\n3,Oslo,mid\n" * 4))
+        few = {"training.epochs": 20, "training.batch_size": 6, "training.microbatches": 1, "data.eval": "people-1.csv.gz",
+               "model.metrics": "[]", "model.loss": "sparse_categorical_crossentropy", "model.layers": "[{dense: {units: 4, activation: softmax}}]",
+               "data.columns": "[number: age, category: town, label: {name: rich, classes: [hi, lo, mid]}]"}
+        said = self.train("--fresh", keys={**few, "training.learning_rate_schedule": "{cosine_decay: {decay_steps: 2}}"}).stderr()
+        self.assertIn("data.columns: the label column names 3 classes, the model has 4: use units: 3 for dense, or name all classes", said)
+        self.assertIn("training.learning_rate_schedule: the learning rate is 0 from update 3 of 40 on", said)
+        self.assertNotIn("no row has the class", said)
+        said = self.train("--fresh", keys={**few, "training.warmup_steps": 1000, "model.loss": "mse", "model.layers": "[{dense: 1}]"}).stderr()
+        self.assertIn("data.columns: the label column names 3 classes, and mean_squared_error takes their numbers, 0 to 2, as amounts: "
+                      "use units: 3 with softmax, and sparse_categorical_crossentropy", said)
+        self.assertIn("training.warmup_steps: 1000, but the job has 40 updates of the weights", said)
+        said = self.train("--fresh", code=2, keys={**few, "optimizer": "{adamw: {exclude_from_weight_decay: [bias, gama]}}"}).stderr()
+        self.assertIn('optimizer: exclude_from_weight_decay: no tensor or table has "gama" in its name; there are: dense/kernel, dense/bias', said)
+
     def test_other_contents_or_columns_are_not_resumed(self):
         self.train(keys={"training.epochs": 1})
         job = self.train(code=2, keys={"training.epochs": 2, "data.trim": "true"})

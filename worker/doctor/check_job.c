@@ -132,7 +132,8 @@ void check_job(struct check *p, struct finding *f)
         finding_say(f, VERDICT_OK, "%s; its model's shape is that of the data", p->job.name);
         return;
     }
-    if (finding_error(f, model_new(&p->model, &p->job, &e), &e))
+    if (finding_error(f, model_new(&p->model, &p->job, &e), &e) ||
+        finding_error(f, model_check_training(p->model, &p->job, &e), &e))
         return;
     finding_say(f, VERDICT_OK, "%s, %" PRIu64 " parameters, %u slots, update %s", p->job.name,
                 model_layout(p->model)->elems, optimizer_slots(&p->job.optimizer),
@@ -145,7 +146,8 @@ void check_job(struct check *p, struct finding *f)
 static void shape_by_data(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
-    (void)finding_error(f, model_new(&p->model, &p->job, &e), &e);
+    if (!finding_error(f, model_new(&p->model, &p->job, &e), &e))
+        (void)finding_error(f, model_check_training(p->model, &p->job, &e), &e);
 }
 
 /* False: the files may be on a volume that is not mounted here. */
@@ -250,13 +252,17 @@ static void say_categories(const struct check *p, struct finding *f)
     }
 }
 
-static void say_labels(const struct check *p, struct finding *f)
+static void say_doubts(const struct check *p, struct finding *f)
 {
     const struct dataset_seen *s = &p->train.seen;
     struct errmsg why;
-    if (p->model && s->any &&
-        model_doubts_labels(p->model, s->min, s->max, p->train.estimated ? NULL : s->classes,
-                            DATASET_SEEN_CLASSES, &why))
+    if (job_doubts_rate(&p->job, p->train.rows, &why))
+        finding_say(f, VERDICT_WARN, "%s", why.text);
+    if (p->model && model_doubts_names(p->model, &p->job, &why))
+        finding_say(f, VERDICT_WARN, "data.columns: %s", why.text);
+    else if (p->model && s->any &&
+             model_doubts_labels(p->model, s->min, s->max, p->train.estimated ? NULL : s->classes,
+                                 DATASET_SEEN_CLASSES, &why))
         finding_say(f, VERDICT_WARN, "data.train: %s", why.text);
 }
 
@@ -271,7 +277,7 @@ static void look_at_train(struct check *p, struct finding *f)
         shape_by_data(p, f);
     if (!automatic || !p->model || look(p, f, 0, &p->train))
         say_look(f, "data.train", &p->train);
-    say_labels(p, f);
+    say_doubts(p, f);
     say_categories(p, f);
     say_words(p, f);
 }

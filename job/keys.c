@@ -301,6 +301,7 @@ void job_key_hint(const char *path, char *out, size_t bytes)
     (void)snprintf(group, sizeof group, "%.*s", (int)(wrong > path ? wrong - path - 1 : 0), path);
     char meant[JOB_PATH_MAX];
     const char *other = job_meaning_other(wrong);
+    other = other ? other : job_meaning_other(path);
     if (other) {
         (void)snprintf(out, bytes, "%s", other);
         return;

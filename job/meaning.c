@@ -139,6 +139,10 @@ static const struct meaning others[] = {
     {"clipvalue clipgradvalue clipgradientvalue",
      "it limits each number of the gradient by itself, and a job has no such key; "
      "training.clip_norm limits the norm over all tensors (global_clipnorm in Keras)"},
+    {"earlystoppingmode",
+     "remove it: whether less or more is better follows from training.monitor"},
+    {"earlystoppingbaseline", "remove it: a job has no such threshold"},
+    {"earlystoppingverbose", "remove it: the log says why a job stops"},
 };
 
 /* Writes the letters and digits of the name in lower case; "" if they do not fit. */

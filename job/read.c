@@ -72,13 +72,29 @@ static const char *written(const struct job_node *node, char out[SHOWN_BYTES + 8
     return out;
 }
 
+/* Why a key of texts has no value though something is written there; "": nothing is to be said. */
+static const char *null_hint(const struct job_key *key, const struct job_node *node,
+                             char out[static 100])
+{
+    out[0] = '\0';
+    if (!job_tree_is_null(node) ||
+        (key->type != KEY_TEXT && key->type != KEY_TEXTS && key->type != KEY_COLUMN_TEXT))
+        return out;
+    if (node->text && *node->text)
+        (void)snprintf(out, 100, "; for the text %s write \"%s\": without quotes YAML has no value",
+                       node->text, node->text);
+    else if (!node->set)
+        (void)snprintf(out, 100, "; write a # in quotes: without them it begins a comment");
+    return out;
+}
+
 enum err job_refuse_value(struct job_reader *r, const struct job_key *key,
                           const struct job_node *node)
 {
-    char allowed[ALLOWED_BYTES], shown[SHOWN_BYTES + 8];
+    char allowed[ALLOWED_BYTES], shown[SHOWN_BYTES + 8], hint[100];
     job_key_allowed(key, allowed, sizeof allowed);
-    return job_refuse(r, node, key->path, "%s is not allowed; allowed: %s", written(node, shown),
-                      allowed);
+    return job_refuse(r, node, key->path, "%s is not allowed; allowed: %s%s", written(node, shown),
+                      allowed, null_hint(key, node, hint));
 }
 
 static enum err refuse_word(struct job_reader *r, const struct job_key *key,
@@ -87,6 +103,10 @@ static enum err refuse_word(struct job_reader *r, const struct job_key *key,
     char allowed[ALLOWED_BYTES];
     const char *meant = job_meaning_word(key->words, word);
     bool later = job_word_find(key->words, word);
+    if (!meant && strncmp(word, "val_", 4) == 0) { /* Keras's names of what is evaluated */
+        const struct job_word *of = job_word_find(key->words, word + 4);
+        meant = of ? of->word : job_meaning_word(key->words, word + 4);
+    }
     job_words_list(key->words, true, allowed, sizeof allowed);
     if (later && !meant)
         return job_refuse(r, at, key->path, "'%s' is not supported yet; allowed: %s", word,

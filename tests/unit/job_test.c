@@ -503,6 +503,44 @@ static void initializers_take_names_or_a_constant(void **state)
     job_close(&job);
 }
 
+static void refused_part(const char *text, const char *set, const char *part)
+{
+    struct job job;
+    struct errmsg e;
+    assert_int_equal(parse(&job, text, set, &e), ERR_INPUT);
+    if (!strstr(e.text, part))
+        fail_msg("%s not in: %s", part, e.text);
+}
+
+static void a_text_that_yaml_takes_for_no_value_is_explained(void **state)
+{
+    (void)state;
+    static const char *const nulls[] = {"data.missing=[NULL, NaN]", "data.missing=[\"?\", null]",
+                                        "data.columns[1].category.vocabulary=[yes, no, null]"};
+    for (size_t i = 0; i < sizeof nulls / sizeof *nulls; i++)
+        refused_part(csv, nulls[i],
+                     i ? "; for the text null write \"null\": without quotes YAML has no value"
+                       : "; for the text NULL write \"NULL\": without quotes YAML has no value");
+    refused_part("data:\n  comment: #\n", NULL,
+                 "; write a # in quotes: without them it begins a comment");
+}
+
+static void keys_and_words_of_keras_are_explained(void **state)
+{
+    (void)state;
+    refused_line("early_stopping: {mode: max}",
+                 "j.yaml:7: early_stopping.mode: unknown key; remove it: whether less or more is "
+                 "better follows from training.monitor");
+    refused_line("early_stopping: {baseline: 0.5}",
+                 "j.yaml:7: early_stopping.baseline: unknown key; remove it: a job has no such "
+                 "threshold");
+    refused_part(mlp, "training.monitor=val_loss", "'val_loss' is unknown, did you mean loss? ");
+    refused_part(mlp, "training.monitor=val_accuracy",
+                 "'val_accuracy' is unknown, did you mean accuracy? ");
+    refused_part(mlp, "training.monitor=val_acc", "'val_acc' is unknown, did you mean accuracy? ");
+    refused_set("mode=async", "--set mode: unknown key; did you mean training.update?");
+}
+
 static void an_unknown_key_names_line_and_nearest_key(void **state)
 {
     (void)state;
@@ -2051,6 +2089,8 @@ int main(void)
         cmocka_unit_test(regularizers_and_class_weights_are_read_as_keras_has_them),
         cmocka_unit_test(initializers_take_names_or_a_constant),
         cmocka_unit_test(an_unknown_key_names_line_and_nearest_key),
+        cmocka_unit_test(a_text_that_yaml_takes_for_no_value_is_explained),
+        cmocka_unit_test(keys_and_words_of_keras_are_explained),
         cmocka_unit_test(a_name_that_other_programs_use_gets_the_one_that_means_it_here),
         cmocka_unit_test(an_unknown_word_names_the_nearest_and_the_allowed),
         cmocka_unit_test(wrong_types_and_ranges_say_what_is_allowed),

@@ -27,11 +27,15 @@ static void take_batch_normalization(const struct step *s)
     bool fits = s->x.rank == 1 || (s->x.rank == 3 && s->x.first);
     if (!step_is_of_opset(s, 7))
         return;
+    if (onnx_int(s->n, "training_mode", 0)) {
+        step_refuse(s, "its training_mode must be 0: export the model for evaluation");
+        return;
+    }
     for (size_t i = 0; i < 4; i++) {
         t[i] = step_constant(s, i + 1, &elems);
         fits = fits && t[i] && elems == step_width(&s->x);
     }
-    if (!fits || onnx_int(s->n, "training_mode", 0)) {
+    if (!fits) {
         step_refuse(s, "its scale, shift, mean and variance must be constants for the channels");
         return;
     }
@@ -132,9 +136,25 @@ static bool scales_input(const struct step *s, char op, const Onnx__Tensor *t, u
     return true;
 }
 
+/* Refuses a constant that makes the scale or shift of a channel infinite. */
+static bool is_usable(const struct step *s, char op, const Onnx__Tensor *t, uint64_t elems)
+{
+    for (uint64_t i = 0; i < elems; i++) {
+        const float c = (float)onnx_tensor_at(t, i);
+        if (isfinite(c) && (op != '/' || c != 0))
+            continue;
+        step_refuse(s, "its %s is %g (element %llu, counted from 0)",
+                    op == '/' ? "divisor" : "constant", (double)c, (unsigned long long)i);
+        return false;
+    }
+    return true;
+}
+
 static void by_constant(const struct step *s, char op, const Onnx__Tensor *t, uint64_t elems)
 {
     struct walk_value v = s->x;
+    if (!is_usable(s, op, t, elems))
+        return;
     if (scales_input(s, op, t, elems))
         return;
     if (!along_channels(s, t, elems)) {

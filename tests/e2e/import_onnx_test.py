@@ -441,6 +441,19 @@ class ImportOnnxTest(Case):
         (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
         self.refused("Dropout (value_0): its ratio is 1; a job has 0 to below 1")
 
+    def test_a_division_by_0_and_a_normalization_by_the_batch_are_refused_as_such(self):
+        for op, values, why in (("Div", [1.0, 0.0, 1.0, 1.0], "its divisor is 0 (element 1, counted from 0)"),
+                                ("Div", [0.0], "its divisor is 0 (element 0, counted from 0)"),
+                                ("Mul", [1.0, 1.0, math.inf, 1.0], "its constant is inf (element 2, counted from 0)")):
+            net = Net(5, [4])
+            net.then(lambda x: x, op, net.tensor([len(values)], values)).gemm(4, UNITS, True)
+            (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+            self.refused(f"{op} (value_0): {why}")
+        net = Net(5, [4])
+        net.then(lambda x: x, "BatchNormalization", *[net.tensor([4], [1.0] * 4) for _ in range(4)], training_mode=1).gemm(4, UNITS, True)
+        (self.tmp / "m.onnx").write_bytes(net.graph.bytes(net.at))
+        self.refused("BatchNormalization (value_0): its training_mode must be 0: export the model for evaluation")
+
     def test_a_selu_of_opset_6_is_read(self):
         net = Net(5, [4]).gemm(4, 1, True).activation("Selu", selu)
         net.graph.opset = 6

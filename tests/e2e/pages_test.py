@@ -46,6 +46,7 @@ class PagesTest(PageCase):
         self.assertEqual(self.scores(), int(rows))
         self.wild_numbers()
         self.open_quote()
+        self.wrong_header()
         self.class_of_several_names(rows, accuracy)
 
     def wild_numbers(self):
@@ -62,6 +63,16 @@ class PagesTest(PageCase):
         self.assertEqual(code, 0, both)
         for i, text in enumerate(texts):
             self.assertIn(f"wild{i}.csv:3: column spend: \"{text}\" is not a number that float32 holds", both)
+
+    def wrong_header(self):
+        """A column that is there twice, or not at all, has no value that is the right one."""
+        head, row = (self.tmp / "eval.csv").read_text().splitlines()[:2]
+        (self.tmp / "twice.csv").write_text(f"{head},spend\n{row},1\n")
+        (self.tmp / "lacks.csv").write_text(f"{head.replace('spend', 'spent')}\n{row}\n")
+        for name in ("twice.csv", "lacks.csv"):
+            code, _, both = self.shell.run(f"python3 score.py run/model {name} header.txt", DEADLINE_S)
+            self.assertEqual(code, 1, both)
+            self.assertIn(f"{name}:1: its header must name each column once: ", both)
 
     def open_quote(self):
         """The lines that a quote swallows are not left out."""

@@ -286,8 +286,8 @@ static void say_rounding(const struct rounding *of, const struct array_file *f,
 /* ---- the size of numbers ---- */
 
 enum {
-    RANGE_LOOK_BYTES = 1 << 20, /* of a file's beginning */
-    RANGE_SCALE = 10            /* a data.scale from which on it is not for numbers up to 1 */
+    RANGE_BYTES = 1 << 20, /* noted of the beginning of a file */
+    RANGE_SCALE = 10       /* a data.scale from which on it is not for numbers up to 1 */
 };
 
 static bool is_float(enum element type)
@@ -518,7 +518,7 @@ static enum err look_at(const struct array_set *set, const struct array_file *fi
     enum err err = set->format->open(&f, &s, e);
     if (err)
         return err;
-    const uint64_t most_bytes = of ? SAMPLE_ROWS * f.row_bytes : RANGE_LOOK_BYTES;
+    const uint64_t most_bytes = of ? SAMPLE_ROWS * f.row_bytes : RANGE_BYTES;
     size_t bytes = (size_t)(f.bytes < most_bytes ? f.bytes : most_bytes);
     size_t elems = bytes / element_bytes(f.type);
     float most = 0;

@@ -72,7 +72,8 @@ static void a_name_has_line_ends(void **state)
     struct errmsg e = {""};
     assert_int_equal(column_order_compare(was, was, &e), ERR_OK);
     assert_int_equal(column_order_compare(was, moved, &e), ERR_INPUT);
-    assert_non_null(strstr(e.text, "column a<U+000D><U+000A>b was input column 1, is now input column 2"));
+    assert_non_null(
+        strstr(e.text, "column a<U+000A><U+0009>b was input column 1, is now input column 2"));
 }
 
 static void differs(enum err (*compare)(const char *, const char *, struct errmsg *),

@@ -451,8 +451,8 @@ void host_metrics(void *role, struct metrics *m)
 
 /* ---- /status ---- */
 
-static void host_page_put_worker(const struct host *h, uint32_t worker, double slow_s, int64_t now_ms,
-                          json_t *to)
+static void host_page_put_worker(const struct host *h, uint32_t worker, double slow_s,
+                                 int64_t now_ms, json_t *to)
 {
     const struct health *health = &h->page.worker[worker];
     health_put(health, to, now_ms);

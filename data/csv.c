@@ -1059,6 +1059,16 @@ static void say_divided(const struct csv *c, uint32_t threads, uint32_t key)
                  shown, shown);
 }
 
+static enum err note_words(const struct csv *c, struct errmsg *e)
+{
+    const struct table_schema *s = c->table->schema;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < s->inputs && c->format.meaning.learning && !err; i++)
+        if (s->input[i].learns)
+            err = words_note(&s->input[i], &c->format.meaning.missing, c->reading, e);
+    return err;
+}
+
 static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
 {
     uint32_t threads = pool_threads(pool), inputs = c->table->schema->inputs;
@@ -1087,6 +1097,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         say_names(c);
         note_unread(c);
         note_guessed(c);
+        err = note_words(c, e);
     }
     for (uint32_t i = 0; !err && c->spelled && i < inputs + 2; i++)
         if (c->spelled[i].path)

@@ -59,6 +59,12 @@ enum err dataset_alloc_as(struct dataset *d, const struct reading *r, const char
                           uint64_t rows, uint32_t rank, const uint32_t *shape, bool float_rows,
                           bool float_labels, struct errmsg *e) MUST_CHECK;
 
+/* ---- words_note.c ---- */
+
+/* Warn of words that a category has learned and that a reader would take for one, or for a missing value. Errors: ERR_NOMEM. */
+enum err words_note(const struct schema_input *in, const struct vocabulary *missing,
+                    const struct reading *r, struct errmsg *e) MUST_CHECK;
+
 /* ---- scale_note.c ---- */
 /* Warn of the columns whose different numbers a scale makes equal. The rows of the training part have their encoding, and are not scaled yet. Looks at a sample of them. Errors: ERR_NOMEM;
  * ERR_DISK. */

@@ -27,26 +27,43 @@ bool csv_hint_is_name(const char *text, size_t bytes)
 }
 
 /* Characters that copies from a page or a spreadsheet have, and that a message would not show. */
+static const struct {
+    const char *character, *hint;
+} invisible_characters[] = {
+#define INVISIBLE(text, name)                                                                      \
+    {                                                                                              \
+        text, "; it has the invisible character " name ": remove it"                               \
+    }
+    INVISIBLE("\xC2\xA0", "U+00A0, a no-break space"),
+    INVISIBLE("\xE2\x80\x8B", "U+200B, a space without width"),
+    INVISIBLE("\xE2\x80\x8C", "U+200C, a non-joiner without width"),
+    INVISIBLE("\xE2\x80\x8D", "U+200D, a joiner without width"),
+    INVISIBLE("\xE2\x80\x8E", "U+200E, a mark of the direction of text"),
+    INVISIBLE("\xE2\x80\x8F", "U+200F, a mark of the direction of text"),
+    INVISIBLE("\xE2\x80\xAF", "U+202F, a narrow no-break space"),
+    INVISIBLE("\xE2\x81\xA0", "U+2060, a word joiner"),
+#undef INVISIBLE
+};
+enum { INVISIBLE_CHARACTERS = sizeof invisible_characters / sizeof invisible_characters[0] };
+
 static const char *invisible_hint(const char *text, size_t bytes)
 {
-    static const struct {
-        const char *character, *hint;
-    } of[] = {
-#define INVISIBLE(text, name) {text, "; it has the invisible character " name ": remove it"}
-        INVISIBLE("\xC2\xA0", "U+00A0, a no-break space"),
-        INVISIBLE("\xE2\x80\x8B", "U+200B, a space without width"),
-        INVISIBLE("\xE2\x80\x8C", "U+200C, a non-joiner without width"),
-        INVISIBLE("\xE2\x80\x8D", "U+200D, a joiner without width"),
-        INVISIBLE("\xE2\x80\x8E", "U+200E, a mark of the direction of text"),
-        INVISIBLE("\xE2\x80\x8F", "U+200F, a mark of the direction of text"),
-        INVISIBLE("\xE2\x80\xAF", "U+202F, a narrow no-break space"),
-        INVISIBLE("\xE2\x81\xA0", "U+2060, a word joiner"),
-#undef INVISIBLE
-    };
-    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
-        if (memmem(text, bytes, of[i].character, strlen(of[i].character)))
-            return of[i].hint;
+    for (size_t i = 0; i < INVISIBLE_CHARACTERS; i++) {
+        const char *character = invisible_characters[i].character;
+        if (memmem(text, bytes, character, strlen(character)))
+            return invisible_characters[i].hint;
+    }
     return NULL;
+}
+
+size_t csv_hint_invisible(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < INVISIBLE_CHARACTERS && (unsigned char)*text >= 0x80; i++) {
+        const size_t n = strlen(invisible_characters[i].character);
+        if (bytes >= n && memcmp(text, invisible_characters[i].character, n) == 0)
+            return n;
+    }
+    return 0;
 }
 
 const char *csv_hint_number(const char *text, size_t bytes, const char *usual)

@@ -1412,6 +1412,37 @@ static void evaluation_words_of_which_many_are_unknown_are_said_with_the_first(v
     }
 }
 
+static void words_that_look_equal_or_missing_are_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *missing, *text, *said;
+    } of[] = {
+        {"[\"\"]", "1,red\n2,red \n1,Red\n2,blue\n",
+         "data.train: column c: \"red\" and \"red \" are two words; 2 of 4 words differ"},
+        {"[\"\"]", "1,1\n2,1.0\n", "\"1\" and \"1.0\" are two words; 1 of 2"},
+        {"[\"\"]", "1,01\n2,1\n", "\"01\" and \"1\""},
+        {"[\"\"]", "1,u\xC2\xA0v\n2,uv\n", "are two words; 1 of 2"},
+        {"[\"\"]", "1,a\n2,A\n1,0\n2,10\n1,1e1\n2,0.1\n1,1.2.0\n2,1.2\n1,\n", "nothing"},
+        {"[\"\"]", "1,\\N\n2,x\n1,None\n",
+         "data.train: column c: \"\\N\", \"None\": read as a word like others; if it marks a "
+         "missing "
+         "value, add it to data.missing"},
+        {"[\"\", NA]", "1,NA\n2,x\n", "nothing"},
+        {"[\"NA,null\"]", "1,NA\n2,x\n",
+         "add it to data.missing; \"NA,null\" there is one text: for several write a list"},
+        {"[\"NA,null\"]", "1,y\n2,x\n", "nothing"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char data[200];
+        struct fixture f;
+        snprintf(data, sizeof data, "missing: %s, columns: [label: y, category: c]", of[i].missing);
+        setup(&f, data, NULL, 0);
+        warns(&f, of[i].text, of[i].said);
+        teardown(&f);
+    }
+}
+
 static void a_number_that_no_row_has_is_said(void **state)
 {
     (void)state;
@@ -2882,6 +2913,7 @@ int main(void)
         cmocka_unit_test(the_eval_part_is_read_as_the_training_part_taught),
         cmocka_unit_test(a_vocabulary_that_matches_no_word_is_said),
         cmocka_unit_test(evaluation_words_of_which_many_are_unknown_are_said_with_the_first),
+        cmocka_unit_test(words_that_look_equal_or_missing_are_said),
         cmocka_unit_test(a_number_that_no_row_has_is_said),
         cmocka_unit_test(nothing_is_said_of_the_vocabulary_without_rows),
         cmocka_unit_test(a_shape_that_does_not_fit_names_the_right_one),

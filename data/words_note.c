@@ -1,0 +1,139 @@
+/* Words of a category that a reader would take for one word, or for a missing value. */
+#include "data/readers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/printable.h"
+#include "data/text/csv_hint.h"
+
+enum {
+    WORDS = 1 << 20,  /* of more the first ones */
+    WORD_BYTES = 256, /* longer ones are texts */
+    MARKERS = 9
+};
+
+static bool is_decimal(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Shorten the text of a number to its shortest spelling: "01.0" to "1". An exponent is none: ids of hex digits have some. */
+static size_t shorten_number(char *text, size_t bytes)
+{
+    size_t digits = 0, points = 0, zeros = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        digits += is_decimal(text[i]);
+        points += text[i] == '.';
+    }
+    if (!digits || points > 1 || digits + points != bytes)
+        return bytes;
+    while (points && text[bytes - 1] == '0')
+        bytes--;
+    bytes -= points && text[bytes - 1] == '.';
+    while (zeros + 1 < bytes && text[zeros] == '0' && is_decimal(text[zeros + 1]))
+        zeros++;
+    memmove(text, text + zeros, bytes - zeros);
+    return bytes - zeros;
+}
+
+/* The word without what is easily overlooked. Case alone tells codes of one letter apart. */
+static size_t plain_word(char out[static WORD_BYTES], const char *word, size_t bytes)
+{
+    size_t n = 0;
+    (void)csv_hint_trim(&word, &bytes);
+    for (size_t i = 0, hidden; i < bytes; i += hidden ? hidden : 1) {
+        hidden = csv_hint_invisible(word + i, bytes - i);
+        if (!hidden)
+            out[n++] =
+                (char)(word[i] >= 'A' && word[i] <= 'Z' && bytes > 1 ? word[i] | 0x20 : word[i]);
+    }
+    return shorten_number(out, n);
+}
+
+static const char *shown(char out[static PRINTABLE_NAME_BYTES], const struct vocabulary *v,
+                         uint32_t number)
+{
+    size_t bytes;
+    const char *word = vocabulary_text(v, number, &bytes);
+    return printable_name(out, word, bytes);
+}
+
+static enum err note_equal(const struct reading *r, const struct schema_input *in)
+{
+    struct vocabulary plain = {.count = 0};
+    uint32_t last = in->words.count < WORDS ? in->words.count : WORDS, equal = 0, pair[2] = {0};
+    uint32_t *first = mem_zalloc((size_t)last + 1, sizeof *first); /* of each plain word */
+    enum err err = first ? ERR_OK : ERR_NOMEM;
+    for (uint32_t i = 0; i < last && !err; i++) {
+        char text[WORD_BYTES];
+        size_t bytes;
+        uint32_t number;
+        const char *word = vocabulary_text(&in->words, i, &bytes);
+        if (bytes > WORD_BYTES)
+            continue;
+        bytes = plain_word(text, word, bytes);
+        const uint32_t before = plain.count;
+        err = vocabulary_add(&plain, text, bytes, &number);
+        if (err || plain.count > before) {
+            first[plain.count > before ? number : last] = i;
+        } else if (equal++ == 0) {
+            pair[0] = first[number];
+            pair[1] = i;
+        }
+    }
+    if (equal)
+        dataset_warn(r,
+                     "%s: column %s: \"%s\" and \"%s\" are two words; %u of %u words differ from "
+                     "an earlier one in blanks (data.trim), invisible characters, case or zeros of "
+                     "a number alone; if they mean the same, write them equally in the files",
+                     r->key, SHOWN(in->name),
+                     shown((char[PRINTABLE_NAME_BYTES]){""}, &in->words, pair[0]),
+                     shown((char[PRINTABLE_NAME_BYTES]){""}, &in->words, pair[1]), equal, last);
+    vocabulary_close(&plain);
+    mem_free(first);
+    return err;
+}
+
+/* A text of data.missing with a comma was likely meant as several. */
+static const char *text_with_comma(const struct vocabulary *missing, size_t *bytes)
+{
+    for (uint32_t i = 0; i < missing->count; i++) {
+        const char *text = vocabulary_text(missing, i, bytes);
+        if (*bytes > 1 && memchr(text, ',', *bytes))
+            return text;
+    }
+    return NULL;
+}
+
+static void note_markers(const struct reading *r, const struct schema_input *in,
+                         const struct vocabulary *missing)
+{
+    static const char *const marker[MARKERS] = {"NULL", "\\N", "NA",   "N/A", "#N/A",
+                                                "NaN",  "nan", "None", "null"};
+    char words[MARKERS * 10] = "", hint[PRINTABLE_NAME_BYTES + 80] = "";
+    size_t n = 0, bytes;
+    for (size_t i = 0; i < MARKERS; i++)
+        if (vocabulary_find(&in->words, marker[i], strlen(marker[i])) != VOCABULARY_NONE &&
+            vocabulary_find(missing, marker[i], strlen(marker[i])) == VOCABULARY_NONE)
+            n +=
+                (size_t)snprintf(words + n, sizeof words - n, "%s\"%s\"", n ? ", " : "", marker[i]);
+    const char *joined = text_with_comma(missing, &bytes);
+    if (joined)
+        (void)snprintf(hint, sizeof hint,
+                       "; \"%s\" there is one text: for several write a list, as [NA, null]",
+                       printable_name((char[PRINTABLE_NAME_BYTES]){""}, joined, bytes));
+    if (n)
+        dataset_warn(r,
+                     "%s: column %s: %s: read as a word like others; if it marks a missing value, "
+                     "add it to data.missing%s",
+                     r->key, SHOWN(in->name), words, hint);
+}
+
+enum err words_note(const struct schema_input *in, const struct vocabulary *missing,
+                    const struct reading *r, struct errmsg *e)
+{
+    note_markers(r, in, missing);
+    return note_equal(r, in) ? err_memory(e) : ERR_OK;
+}

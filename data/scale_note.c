@@ -1,4 +1,5 @@
-/* A scale can make different numbers equal in float32: a sample of rows shows in which columns. */
+/* A scale can make different numbers equal in float32, and borders can be far from all of them: a sample of rows shows in which
+ * columns. */
 #include "data/readers.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@ struct noted {
 static void choose(struct noted *n, const struct table_schema *s)
 {
     for (uint32_t i = 0; i < s->inputs && n->columns < COLUMNS; i++)
-        if (s->input[i].kind == COLUMN_NUMBER && s->input[i].scale != SCALE_NONE)
+        if (s->input[i].kind == COLUMN_NUMBER &&
+            (s->input[i].scale != SCALE_NONE || s->input[i].bucketing != BUCKETS_NONE))
             n->column[n->columns++] = i;
 }
 
@@ -30,10 +32,12 @@ static void note_row(struct noted *n, const struct table_schema *s, const uint32
 {
     const uint32_t *high = schema_high_cells(s, cells);
     for (uint32_t k = 0; k < n->columns; k++) {
+        const struct schema_input *in = &s->input[n->column[k]];
         double v = schema_number(s, cells, high, n->column[k]);
         if (!isnan(v))
             rounding_count(&n->count[k], rounding_key(v),
-                           schema_scaled(&s->input[n->column[k]], v));
+                           in->bucketing == BUCKETS_NONE ? (double)schema_scaled(in, v)
+                                                         : buckets_find(&in->buckets, v));
     }
 }
 
@@ -80,6 +84,16 @@ static void say(const struct noted *n, const struct table_schema *s, const struc
         const enum column_scale by = s->input[i].scale;
         if (!rounding_counts_lose(&n->count[k], &numbers, &left))
             continue;
+        if (s->input[i].bucketing != BUCKETS_NONE) {
+            if (left < 1.5)
+                dataset_warn(r,
+                             "%s: column %s: a sample has about %.0f different numbers, all in one "
+                             "bucket: are its borders in the numbers' unit?",
+                             r->key,
+                             SHOWN(s->input[i].name[0] ? s->input[i].name : "without a name"),
+                             numbers);
+            continue;
+        }
         dataset_warn(
             r,
             "%s: column %s: a sample has about %.0f different numbers, but scale: %s makes "

@@ -2232,18 +2232,23 @@ static void numbers_that_their_scale_makes_equal_are_warned_of(void **state)
         double first, step;
         const char *outlier, *said;
     } of[] = {
-        {"log1p", "%.0f,1\n", 1.7e12, 1, "",
+        {"scale: log1p", "%.0f,1\n", 1.7e12, 1, "",
          " different numbers, but scale: log1p makes "
          "them about 1 features in float32; use scale: standa"},
-        {"log2", "%.3f,1\n", 0, 0.002, "", "scale: log2 makes them about 1 features"},
-        {"standard", "%.0f,1\n", 0, 1, "1e18,1\n",
+        {"scale: log2", "%.3f,1\n", 0, 0.002, "", "scale: log2 makes them about 1 features"},
+        {"scale: standard", "%.0f,1\n", 0, 1, "1e18,1\n",
          "scale: standard makes them about 2 features in "
          "float32; remove the numbers that are far from"},
-        {"min_max", "%.0f,1\n", 0, 1, "-1e18,1\n", "scale: min_max makes them about 2 features"},
-        {"min_max", "%.0f,1\n", 0, 1, "1e18,1\n", "nothing"}, /* small floats are dense */
-        {"standard", "%.0f,1\n", 1.7e12, 1, "", "nothing"},
-        {"standard", "%.0f,1\n", 7, 0, "", "nothing"}, /* one number */
-        {"log1p", "%.0f,1\n", 0, 1000, "", "nothing"},
+        {"scale: min_max", "%.0f,1\n", 0, 1, "-1e18,1\n",
+         "scale: min_max makes them about 2 features"},
+        {"scale: min_max", "%.0f,1\n", 0, 1, "1e18,1\n", "nothing"}, /* small floats are dense */
+        {"scale: standard", "%.0f,1\n", 1.7e12, 1, "", "nothing"},
+        {"scale: standard", "%.0f,1\n", 7, 0, "", "nothing"}, /* one number */
+        {"scale: log1p", "%.0f,1\n", 0, 1000, "", "nothing"},
+        {"buckets: {borders: [10, 50]}", "%.3f,1\n", 0, 0.002, "",
+         "different numbers, all in one bucket: are its borders in the numbers' unit?"},
+        {"buckets: log_squared", "%.3f,1\n", 0, 0.002, "", "all in one bucket"},
+        {"buckets: {borders: [10, 50]}", "%.3f,1\n", 0, 0.002, "10,1\n", "nothing"},
     };
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         struct fixture f;
@@ -2251,7 +2256,7 @@ static void numbers_that_their_scale_makes_equal_are_warned_of(void **state)
         for (int i = 0; i < 400; i++)
             at += sprintf(at, of[k].fmt, of[k].first + i * of[k].step);
         strcpy(at, of[k].outlier);
-        snprintf(job, sizeof job, "columns: [number: {scale: %s}, label]", of[k].scale);
+        snprintf(job, sizeof job, "columns: [number: {%s}, label]", of[k].scale);
         setup(&f, job, NULL, 0);
         warns(&f, text, of[k].said);
         teardown(&f);

@@ -201,11 +201,10 @@ class Column:
         field = field if isinstance(field, str) else repr(float(field)) if isinstance(field, float) else str(field)
         return None if field in self.missing else field
 
-    def refuse_whole_float(self, field):
-        """pandas makes floats of a column of whole numbers with a gap: the word is 1, and not 1.0."""
+    def whole(self, field):
+        """The text 1 for 1.0: pandas makes floats of a column of whole numbers with a gap. None: the field is no such float."""
         is_float = isinstance(field, numbers.Real) and not isinstance(field, numbers.Integral)
-        if is_float and math.isfinite(field) and field == math.floor(field):
-            self.bad(field, f'is a float, and words are compared as texts: give "{int(field)}", the text of the file')
+        return str(int(field)) if is_float and math.isfinite(field) and field == math.floor(field) else None
 
     def bad(self, field, why):
         raise ModelError(f'column "{self.name}": "{field}" {why}')
@@ -269,8 +268,8 @@ class CategoryColumn(Column):
     def encode(self, field):
         """The number of the word, from 1; 0: not in the vocabulary."""
         text = self.text(field)
-        if text is not None and text not in self.number:
-            self.refuse_whole_float(field)
+        if text is not None and text not in self.number and self.whole(field) in self.number:
+            self.bad(field, f'is a float, and words are compared as texts: give "{self.whole(field)}", the text of the vocabulary')
         return self.number.get(self.missing[0] if text is None else text, 0)
 
 
@@ -285,6 +284,12 @@ class KeyColumn(Column):
         self.separator = _text(how["separator"]) if "separator" in how else None
         self.of = [_text(name) for name in how.get("of", [])]
         self.memory = {}  # keys of words; hashing is slow here
+
+    def warn_of_float(self, field):
+        """A file can have both texts, and the keys of both are numbers."""
+        if self.whole(field):
+            warnings.warn(f'column "{self.name}": a float is looked up as "{field}"; if the files of training have "'
+                          f'{self.whole(field)}", give that text', stacklevel=2)
 
     def fold(self, key):
         return key % self.buckets if self.buckets else key
@@ -304,7 +309,7 @@ class KeyColumn(Column):
     def key_or_none(self, word):
         """None: a missing value that looks up nothing."""
         if self.text(word) is not None:
-            self.refuse_whole_float(word)
+            self.warn_of_float(word)
             return self.key(self.text(word))
         if self.how["missing"] == "none":
             return None
@@ -322,7 +327,8 @@ class KeyColumn(Column):
         if self.separator is None:
             return self.value(field)
         text = self.text(field)
-        self.refuse_whole_float(None if text is None else field)
+        if text is not None:
+            self.warn_of_float(field)
         words = [None] if text is None else text.split(self.separator)
         found = [pair for word in words for pair in self.value(word)]
         if len(found) > self.how["max_values"]:
@@ -354,6 +360,7 @@ class Encoding:
         self.columns = [column(c, self.missing, "arithmetic" in spec) for c in spec["columns"]]
         self.lookups, self.tables = spec.get("lookups", []), spec.get("tables", [])
         self.fields = [c for c in self.columns if c.kind != "cross"]  # the columns of the file
+        self.place = {id(c): i for i, c in enumerate(self.fields)}
         self.inputs = [c for c in self.columns if c.feature is not None]
         self.keys = {c.name: c for c in self.columns if c.kind in ("key", "keys", "cross")}
 
@@ -376,7 +383,9 @@ class Encoding:
         here = self.columns_of(len(row))
         if len(here) != len(row):
             raise ModelError(f"a row has {len(row)} fields, the model's columns are {len(here)}")
-        return row if here is self.fields else [row[here.index(c)] if c in here else None for c in self.fields]
+        fields = iter(row)
+        there = {id(c) for c in here}
+        return row if len(here) == len(self.fields) else [next(fields) if id(c) in there else None for c in self.fields]
 
     def rows(self, rows):
         """`row` of each row of a list."""
@@ -388,7 +397,7 @@ class Encoding:
     def field(self, row, c):
         """The field of a column in a row: a dict by name, or a list in the order of the columns."""
         try:
-            return row[c.name] if isinstance(row, dict) else row[self.fields.index(c)]
+            return row[c.name] if isinstance(row, dict) else row[self.place[id(c)]]
         except (KeyError, IndexError):
             raise ModelError(f'the row has no column "{c.name}"') from None
 

@@ -145,10 +145,13 @@ static const char *thin_hint(const struct array_set *set, char out[static THIN_H
     while (i < set->n_images && !is_thin(&set->images[i]))
         i++;
     *out = '\0';
-    if (set->format->thin_labels && i < set->n_images)
+    if (set->format->thin_labels && i < set->n_images &&
+        snprintf(out, THIN_HINT_BYTES,
+                 "; %s has the shape (%u, 1): if it has labels, save y.ravel()",
+                 set->images[i].path, set->images[i].dim[0]) >= THIN_HINT_BYTES)
         (void)snprintf(out, THIN_HINT_BYTES,
-                       "; %s has the shape (%u, 1): if it has labels, save y.ravel()",
-                       set->images[i].path, set->images[i].dim[0]);
+                       "; an array has the shape (%u, 1): if it has labels, save y.ravel()",
+                       set->images[i].dim[0]);
     return out;
 }
 
@@ -300,8 +303,10 @@ static void note_most(float *most, const struct array_file *f, const uint8_t *el
                       const float *floats, size_t n)
 {
     const size_t width = element_bytes(f->type);
+    float largest = *most;
     for (size_t i = 0; i < n; i++)
-        *most = fmaxf(*most, fabsf(floats[i]));
+        largest = fabsf(floats[i]) > largest ? fabsf(floats[i]) : largest;
+    *most = largest;
     for (size_t i = 0; i < n && *most == 0; i++)
         if (element_double(elements + i * width, f->type, f->little) != 0)
             *most = FLT_TRUE_MIN;

@@ -255,20 +255,26 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
 }
 
 /* data.delimiter takes the word tab, and a separator the text itself. */
-static enum err check_separator_word(struct job_reader *r, const struct job_node *node,
-                                     const char *separator)
+bool job_doubts_separators(const struct job *job, struct errmsg *text)
 {
-    const struct job_word *w = job_key_find("data.delimiter")->words;
-    while (w->word && strcmp(w->word, separator) != 0)
-        w++;
-    if (!w->word)
-        return ERR_OK;
-    const char text[] = {
-        job_delimiter_char(&(struct job_csv){.delimiter = (enum csv_delimiter)w->value}), '\0'};
-    return job_refuse(
-        r, node, JOB_COLUMN_PREFIX,
-        "its separator is the text %s, and not the character; write separator: \"%s\"", separator,
-        *text == '\t' ? "\\t" : text);
+    for (uint32_t i = 0; i < job->data.csv.columns; i++) {
+        const struct job_column *c = &job->data.csv.column[i];
+        const struct job_word *w = job_key_find("data.delimiter")->words;
+        if (c->kind != COLUMN_KEYS)
+            continue;
+        while (w->word && strcmp(w->word, c->key.separator) != 0)
+            w++;
+        if (!w->word)
+            continue;
+        const char is[] = {
+            job_delimiter_char(&(struct job_csv){.delimiter = (enum csv_delimiter)w->value}), '\0'};
+        (void)err_set(text, ERR_INPUT,
+                      "data.columns[%u]: its separator is the text %s, and not the character; for "
+                      "that write separator: \"%s\"",
+                      c->item, w->word, *is == '\t' ? "\\t" : is);
+        return true;
+    }
+    return false;
 }
 
 /* Report the key that the user probably meant: "hash: false" alone leaves a missing value without a key. */
@@ -295,7 +301,7 @@ static enum err check_key(struct job_reader *r, const struct job_node *node)
         return job_refuse(
             r, node, JOB_COLUMN_PREFIX,
             "its separator is :, which marks a value's weight; choose another, or remove weights");
-    return check_separator_word(r, node, k->separator);
+    return ERR_OK;
 }
 
 /* Checks that the borders ascend. */

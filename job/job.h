@@ -438,6 +438,8 @@ enum job_labels job_loss_labels(enum loss_kind kind);
 struct job_metric job_metric_of(enum metric_kind kind);
 /* Whether a learning rate is 0 for most of a job of so many training rows, or never rises to what was set; *text = why. */
 bool job_doubts_rate(const struct job *job, uint64_t rows, struct errmsg *text);
+/* Whether a separator of keys is a word of data.delimiter, at which values would be divided; *text = why. */
+bool job_doubts_separators(const struct job *job, struct errmsg *text);
 /* As Keras's mode "auto": false for errors and losses, and where neither is better. */
 bool job_metric_larger_is_better(enum metric_kind kind);
 /* Returns whether gradients are checked before they are applied and can be rejected. */

@@ -114,6 +114,25 @@ static void number_lists(struct job *job, const struct column_set *set)
     }
 }
 
+/* A plan names the tables of a list one after the other. */
+static enum err check_lists(struct job_reader *r)
+{
+    const struct job_table *table = r->job->model.table;
+    for (uint32_t t = 1; t < r->job->model.tables; t++) {
+        uint32_t same = 0;
+        if (table[t].list >= table[t - 1].list)
+            continue;
+        while (table[same].list != table[t].list)
+            same++;
+        return err_set(r->e, ERR_INPUT,
+                       "model.layers: the tables %s and %s are looked up by the same columns, and "
+                       "%s, between them, by others: put the layers of the same columns one after "
+                       "the other",
+                       table[same].name, table[t].name, table[t - 1].name);
+    }
+    return ERR_OK;
+}
+
 static enum err settle_lists(struct job_reader *r)
 {
     struct column_set *set = mem_zalloc(ROW_TABLES_MAX, sizeof *set);
@@ -122,7 +141,7 @@ static enum err settle_lists(struct job_reader *r)
     collect_columns(r->job, set);
     number_lists(r->job, set);
     mem_free(set);
-    return ERR_OK;
+    return check_lists(r);
 }
 
 /* ---- a table's update settings: optimizer, rate, schedule and warm-up ---- */

@@ -334,7 +334,7 @@ static void list_name(char *list, size_t bytes, const char *name)
     (void)snprintf(list + at, bytes - at, "%s%s", at ? ", " : "", name);
 }
 
-/* Whether a weight or a table has this part in its name. All names go to the list. */
+/* Whether a tensor or a table has this part in its name. The names that decay go to the list. */
 static bool has_part(const struct model *m, const struct job *job, const char *part, char *list,
                      size_t bytes)
 {
@@ -342,9 +342,8 @@ static bool has_part(const struct model *m, const struct job *job, const char *p
     *list = '\0';
     for (uint32_t i = 0; i < m->layout.tensors; i++) {
         const struct tensor *t = &m->layout.tensor[i];
-        if (t->role != TENSOR_WEIGHT)
-            continue;
-        list_name(list, bytes, t->name);
+        if (t->role == TENSOR_WEIGHT)
+            list_name(list, bytes, t->name);
         found = found || strstr(t->name, part);
     }
     for (uint32_t i = 0; i < job->model.tables; i++) {
@@ -354,22 +353,22 @@ static bool has_part(const struct model *m, const struct job *job, const char *p
     return found;
 }
 
-enum err model_check_training(const struct model *m, const struct job *job, struct errmsg *e)
+bool model_doubts_exclusions(const struct model *m, const struct job *job, struct errmsg *text)
 {
     char part[JOB_NAMES_BYTES], list[300];
     for (const char *p = job->decay_exclude; *p;) {
         size_t n = strcspn(p, ",");
         (void)snprintf(part, sizeof part, "%.*s", (int)n, p);
-        if (!has_part(m, job, part, list, sizeof list))
-            return job_blame(job, PLACE_OPTIMIZER,
-                             err_set(e, ERR_INPUT,
-                                     "optimizer: exclude_from_weight_decay: no tensor or table "
-                                     "has \"%s\" in its name; there are: %s",
-                                     part, list),
-                             e);
+        if (!has_part(m, job, part, list, sizeof list)) {
+            (void)err_set(text, ERR_INPUT,
+                          "optimizer: exclude_from_weight_decay: no tensor or table has \"%s\" in "
+                          "its name; there are: %s",
+                          part, list);
+            return true;
+        }
         p += n + (p[n] == ',');
     }
-    return ERR_OK;
+    return false;
 }
 
 static enum err build(struct model *m, const struct job *job, struct errmsg *e)

@@ -34,9 +34,8 @@ bool model_doubts_labels(const struct model *m, float min, float max, const uint
                          uint32_t known, struct errmsg *text);
 /* Whether the names of the job's label do not fit the model; *text = why. */
 bool model_doubts_names(const struct model *m, const struct job *job, struct errmsg *text);
-/* Check what only training needs: each of exclude_from_weight_decay is a part of a name. Errors: ERR_INPUT. */
-enum err model_check_training(const struct model *m, const struct job *job,
-                              struct errmsg *e) MUST_CHECK;
+/* Whether one of exclude_from_weight_decay is a part of no name; *text = why. */
+bool model_doubts_exclusions(const struct model *m, const struct job *job, struct errmsg *text);
 uint32_t model_outputs(const struct model *m); /* of one row, of all heads */
 
 /* The kernels that OpenBLAS has chosen for this process, and its version: "Zen (OpenBLAS 0.3.21)". The bits of training depend

@@ -62,6 +62,10 @@ static void say_doubts(const struct process *p)
     struct errmsg why;
     if (!p->flags.find_learning_rate && job_doubts_rate(&p->job, p->data.rows, &why))
         log_warn("%s", why.text);
+    if (model_doubts_exclusions(p->model, &p->job, &why))
+        log_warn("%s", why.text);
+    if (job_doubts_separators(&p->job, &why))
+        log_warn("%s", why.text);
     if (model_doubts_names(p->model, &p->job, &why))
         log_warn("data.columns: %s", why.text);
     else if (s->any &&
@@ -82,8 +86,6 @@ static enum err load_model_and_data(struct process *p, struct errmsg *e)
         dataset_tell(&p->data, job);
     }
     err = model_new(&p->model, job, e);
-    if (!err)
-        err = model_check_training(p->model, job, e);
     if (!err)
         err = export_check_job(job, e);
     if (err)

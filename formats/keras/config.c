@@ -229,8 +229,8 @@ static void read_layer(struct reader *r, size_t i)
         (void)fputs("trainable: false, ", own);
     r->to.yaml = yaml;
     r->failed |= !closes_well(own);
-    (void)fprintf(yaml, "    - %s: {%sname: \"%s\"}\n", class.word, options ? options : "",
-                  l->name);
+    (void)fprintf(yaml, "    - %s: {%sname: \"%s\"}\n", class.word ? class.word : "",
+                  options ? options : "", l->name);
     free(options);
     if (!is_name(l->name))
         config_refuse(&r->to, l, "a name in a job has 1 to 63 letters, digits, . _ or -");

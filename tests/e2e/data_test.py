@@ -149,7 +149,7 @@ class CsvTest(TrainCase):
         self.assertIn("data.columns: the label column names 3 classes, and mean_squared_error takes their numbers, 0 to 2, as amounts: "
                       "use units: 3 with softmax, and sparse_categorical_crossentropy", said)
         self.assertIn("training.warmup_steps: 1000, but the job has 40 updates of the weights", said)
-        said = self.train("--fresh", code=2, keys={**few, "optimizer": "{adamw: {exclude_from_weight_decay: [bias, gama]}}"}).stderr()
+        said = self.train("--fresh", keys={**few, "optimizer": "{adamw: {exclude_from_weight_decay: [bias, gama]}}"}).stderr()
         self.assertIn('optimizer: exclude_from_weight_decay: no tensor or table has "gama" in its name; there are: dense/kernel, dense/bias', said)
 
     def test_other_contents_or_columns_are_not_resumed(self):

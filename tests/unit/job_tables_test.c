@@ -282,12 +282,6 @@ static void key_columns_that_make_no_sense_are_refused(void **state)
             "integer from 1 to 4096");
     refused("data.columns[4].keys.separator=\"\"",
             "j.yaml:22: data.columns[4]: its separator is empty");
-    refused("data.columns[4].keys.separator=tab",
-            "j.yaml:22: data.columns[4]: its separator is the text tab, and not the character; "
-            "write separator: \"\\t\"");
-    refused("data.columns[4].keys.separator=comma",
-            "j.yaml:22: data.columns[4]: its separator is the text comma, and not the character; "
-            "write separator: \",\"");
     refused("data.columns[4].keys.separator=:",
             "j.yaml:22: data.columns[4]: its separator is :, which marks a value's weight; choose "
             "another, or remove weights");
@@ -308,6 +302,35 @@ static void key_columns_that_make_no_sense_are_refused(void **state)
     refused("data.columns[1].number.name=C{3..4}",
             "j.yaml:21: data.columns[3]: its name, C3, is also the name of data.columns[1]; rename "
             "one of them");
+}
+
+static void separators_that_are_words_of_a_delimiter_are_doubted(void **state)
+{
+    (void)state;
+    static const char *const of[][2] = {{"tab", "\\t"}, {"comma", ","}, {"tabs", NULL}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char set[64], wanted[160];
+        struct errmsg text = {""};
+        (void)snprintf(set, sizeof set, "data.columns[4].keys.separator=%s", of[i][0]);
+        struct job job = parsed(set);
+        assert_int_equal(job_doubts_separators(&job, &text), of[i][1] != NULL);
+        (void)snprintf(wanted, sizeof wanted,
+                       "data.columns[4]: its separator is the text %s, and not the character; for "
+                       "that write separator: \"%s\"",
+                       of[i][0], of[i][1] ? of[i][1] : "");
+        assert_string_equal(text.text, of[i][1] ? wanted : "");
+        job_close(&job);
+    }
+}
+
+static void tables_of_the_same_columns_are_neighbors(void **state)
+{
+    (void)state;
+    refused("model.layers=[{linear: {inputs: C1, name: a}}, {linear: {inputs: C2, name: b}}, "
+            "{embedding: {inputs: C1, output_dim: 4, name: c}}, {concatenate: [a, b, c]}, dense: "
+            "1, sigmoid]",
+            "model.layers: the tables a and c are looked up by the same columns, and b, between "
+            "them, by others: put the layers of the same columns one after the other");
 }
 
 static void a_cross_is_of_key_columns(void **state)
@@ -994,6 +1017,8 @@ int main(void)
         cmocka_unit_test(what_is_written_of_tables_reads_back_the_same),
         cmocka_unit_test(rows_have_a_bound_and_what_is_done_at_it),
         cmocka_unit_test(key_columns_that_make_no_sense_are_refused),
+        cmocka_unit_test(separators_that_are_words_of_a_delimiter_are_doubted),
+        cmocka_unit_test(tables_of_the_same_columns_are_neighbors),
         cmocka_unit_test(a_cross_is_of_key_columns),
         cmocka_unit_test(a_cross_of_what_is_no_key_column_is_refused),
         cmocka_unit_test(columns_that_no_layer_reads_are_warned_of),

@@ -132,8 +132,7 @@ void check_job(struct check *p, struct finding *f)
         finding_say(f, VERDICT_OK, "%s; its model's shape is that of the data", p->job.name);
         return;
     }
-    if (finding_error(f, model_new(&p->model, &p->job, &e), &e) ||
-        finding_error(f, model_check_training(p->model, &p->job, &e), &e))
+    if (finding_error(f, model_new(&p->model, &p->job, &e), &e))
         return;
     finding_say(f, VERDICT_OK, "%s, %" PRIu64 " parameters, %u slots, update %s", p->job.name,
                 model_layout(p->model)->elems, optimizer_slots(&p->job.optimizer),
@@ -146,8 +145,7 @@ void check_job(struct check *p, struct finding *f)
 static void shape_by_data(struct check *p, struct finding *f)
 {
     struct errmsg e = {""};
-    if (!finding_error(f, model_new(&p->model, &p->job, &e), &e))
-        (void)finding_error(f, model_check_training(p->model, &p->job, &e), &e);
+    (void)finding_error(f, model_new(&p->model, &p->job, &e), &e);
 }
 
 /* False: the files may be on a volume that is not mounted here. */
@@ -257,6 +255,10 @@ static void say_doubts(const struct check *p, struct finding *f)
     const struct dataset_seen *s = &p->train.seen;
     struct errmsg why;
     if (job_doubts_rate(&p->job, p->train.rows, &why))
+        finding_say(f, VERDICT_WARN, "%s", why.text);
+    if (p->model && model_doubts_exclusions(p->model, &p->job, &why))
+        finding_say(f, VERDICT_WARN, "%s", why.text);
+    if (job_doubts_separators(&p->job, &why))
         finding_say(f, VERDICT_WARN, "%s", why.text);
     if (p->model && model_doubts_names(p->model, &p->job, &why))
         finding_say(f, VERDICT_WARN, "data.columns: %s", why.text);

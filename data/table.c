@@ -373,7 +373,7 @@ enum err table_visit(const struct table *t, const uint64_t *rows, uint32_t n, ta
 /* ---- statistics: a partial result for each chunk, joined in their order ---- */
 
 struct moments {
-    double count, sum, squares; /* squares: sum of (x - mean)^2 */
+    double count, sum, offset, squares; /* offset and squares: sums of x - mean and of its square */
     double min, max;
     double rounding; /* the most that one of them changes if it becomes a float */
 };
@@ -382,6 +382,7 @@ struct learning {
     struct table *table;
     struct moments *part;  /* (chunks, inputs) */
     struct moments *whole; /* (inputs) */
+    double *mean;          /* (inputs) */
     atomic_ullong next;
     enum { PASS_SUMS, PASS_SQUARES, PASS_QUANTILES, PASS_ROUNDING, PASS_SCALE } pass;
     struct quantiles *quantiles; /* (inputs) n > 0: to be learned */
@@ -410,15 +411,16 @@ static void add_sums(struct moments *m, const struct table_schema *s, const uint
     }
 }
 
-static void add_squares(struct moments *m, const struct moments *whole,
-                        const struct table_schema *s, const uint32_t *cells)
+static void add_squares(struct moments *m, const double *mean, const struct table_schema *s,
+                        const uint32_t *cells)
 {
     const uint32_t *high = schema_high_cells(s, cells);
     for (uint32_t i = 0; i < s->inputs; i++) {
         double v = s->input[i].kind == COLUMN_NUMBER ? schema_number(s, cells, high, i) : NAN;
         if (isnan(v))
             continue;
-        double off = v - whole[i].sum / whole[i].count;
+        double off = v - mean[i];
+        m[i].offset += off;
         m[i].squares += off * off;
     }
 }
@@ -458,7 +460,7 @@ static void learn_rows(const struct learning *l, struct moments *part, const uin
         if (l->pass == PASS_SUMS)
             add_sums(part, s, cells);
         else if (l->pass == PASS_SQUARES)
-            add_squares(part, l->whole, s, cells);
+            add_squares(part, l->mean, s, cells);
         else if (l->pass == PASS_QUANTILES)
             count_quantiles(l->quantiles, s, cells);
         else
@@ -569,8 +571,53 @@ static void join_parts(struct learning *l)
             whole->rounding = part->rounding > whole->rounding ? part->rounding : whole->rounding;
             whole->count += part->count;
             whole->sum += part->sum;
+            whole->offset += part->offset;
             whole->squares += part->squares;
         }
+}
+
+static enum err learn_squares(struct learning *l, struct pool *pool, struct errmsg *e)
+{
+    for (uint64_t i = 0; i < l->table->chunks * l->table->schema->inputs; i++)
+        l->part[i].offset = l->part[i].squares = 0;
+    enum err err = run_pass(l, pool, PASS_SQUARES, e);
+    if (!err)
+        join_parts(l);
+    return err;
+}
+
+/* The roundings of a plain sum can move a mean: of many large numbers, or of one number that is no binary fraction. If they have
+ * moved it so far that features show it, it is mended by what the numbers are off on average, as in the corrected two-pass
+ * algorithm (Chan, Golub and LeVeque 1983). True: squares must be summed again. */
+static bool mend_means(struct learning *l)
+{
+    const double shown = 0x1p-26; /* of the deviation; a float has 24 bits */
+    bool mended = false;
+    for (uint32_t i = 0; i < l->table->schema->inputs; i++) {
+        const struct moments *m = &l->whole[i];
+        double off = m->count > 0 ? m->offset / m->count : 0;
+        if (m->count == 0 || fabs(off) <= shown * sqrt(m->squares / m->count))
+            continue;
+        l->mean[i] = m->min < m->max ? l->mean[i] + off : m->min;
+        mended = true;
+    }
+    return mended;
+}
+
+/* The mean and the deviation of each number column. */
+static enum err learn_moments(struct learning *l, struct pool *pool, struct errmsg *e)
+{
+    enum { MENDED = 2 }; /* times; the first one leaves next to nothing */
+    enum err err = run_pass(l, pool, PASS_SUMS, e);
+    if (err)
+        return err;
+    join_parts(l);
+    for (uint32_t i = 0; i < l->table->schema->inputs; i++)
+        l->mean[i] = l->whole[i].count > 0 ? l->whole[i].sum / l->whole[i].count : 0;
+    err = learn_squares(l, pool, e);
+    for (int k = 0; k < MENDED && !err && mend_means(l); k++)
+        err = learn_squares(l, pool, e);
+    return err;
 }
 
 /* Whether a program that reads the column as floats would get features that differ by more than a few units in their last
@@ -583,9 +630,8 @@ static bool needs_double(const struct schema_input *in, double rounding)
 }
 
 /* A column with only one value is shifted to 0 and not divided. */
-static void learn_input(struct schema_input *in, const struct moments *m)
+static void learn_input(struct schema_input *in, const struct moments *m, double mean)
 {
-    double mean = m->count > 0 ? m->sum / m->count : 0;
     double deviation = m->count > 0 ? sqrt(m->squares / m->count) : 0;
     double range = m->count > 0 ? m->max - m->min : 0;
     in->fill = in->missing == MISSING_VALUE ? in->missing_value : mean;
@@ -685,22 +731,19 @@ enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
     uint32_t inputs = t->schema->inputs;
     struct learning l = {.table = t,
                          .part = mem_zalloc((size_t)t->chunks * inputs, sizeof *l.part),
-                         .whole = mem_zalloc(inputs, sizeof *l.whole)};
-    enum err err = l.part && l.whole ? ERR_OK : err_memory(e);
-    for (int pass = PASS_SUMS; pass <= PASS_SQUARES && !err; pass++) {
-        err = run_pass(&l, pool, pass, e);
-        if (!err)
-            join_parts(&l);
-    }
+                         .whole = mem_zalloc(inputs, sizeof *l.whole),
+                         .mean = mem_zalloc(inputs, sizeof *l.mean)};
+    enum err err = l.part && l.whole && l.mean ? learn_moments(&l, pool, e) : err_memory(e);
     for (uint32_t i = 0; i < inputs && !err; i++)
         if (t->schema->input[i].kind == COLUMN_NUMBER)
-            learn_input(&t->schema->input[i], &l.whole[i]);
+            learn_input(&t->schema->input[i], &l.whole[i], l.mean[i]);
     if (!err)
         err = learn_quantiles(&l, pool, e);
     if (!err)
         err = learn_moves(&l, pool, e);
     mem_free(l.part);
     mem_free(l.whole);
+    mem_free(l.mean);
     return err ? err : schema_place_features(t->schema, e);
 }
 

@@ -587,7 +587,7 @@ static enum err learn_squares(struct learning *l, struct pool *pool, struct errm
 }
 
 /* The roundings of a plain sum can move a mean: of many large numbers, or of one number that is no binary fraction. If they have
- * moved it so far that features show it, it is mended by what the numbers are off on average, as in the corrected two-pass
+ * moved it so far that features show it, it is corrected by what the numbers are off on average, as in the corrected two-pass
  * algorithm (Chan, Golub and LeVeque 1983). True: squares must be summed again. */
 static bool mend_means(struct learning *l)
 {

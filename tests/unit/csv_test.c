@@ -2071,7 +2071,7 @@ static double cents(uint64_t n)
     return (double)(99999999900 + n) / 100;
 }
 
-/* The mean and the standard deviation by plain sums; the mean is mended where float32 would show what it is off. */
+/* The mean and the standard deviation by plain sums; the mean is corrected where float32 would show what it is off. */
 static void standard_of(series *x, uint64_t n, double *mean, double *deviation)
 {
     double sum = 0, offset = 1;

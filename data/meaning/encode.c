@@ -406,7 +406,7 @@ static void put_word(struct encoding *x, uint32_t row, struct batch_text t, enum
     } else {
         number = vocabulary_find(&encode_input(x)->words, t.at, t.bytes);
         x->t->seen[cell] |= (uint8_t)(number != VOCABULARY_NONE ? known : LEARNED_OTHER);
-        if (number == VOCABULARY_NONE)
+        if (number == VOCABULARY_NONE && known == LEARNED_KNOWN) /* a missing value is no word */
             learned_note_unknown(x->t, cell, t);
     }
     encode_row(x, row)[cell] = number + 1; /* VOCABULARY_NONE + 1 is 0 */

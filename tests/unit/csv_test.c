@@ -1403,10 +1403,12 @@ static void evaluation_words_of_which_many_are_unknown_are_said_with_the_first(v
         const char *columns;
         uint32_t rows, unknown;
         bool said;
-    } of[] = {{"category: color", 100, 26, true},
-              {"category: color", 100, 25, false}, /* a quarter: rare words are normal */
-              {"category: color", 40, 19, false},
-              {"category: {name: color, vocabulary: [red, blue]}", 100, 60, false}};
+        const char *first; /* word that is unknown */
+    } of[] = {{"category: color", 100, 26, true, "Red"},
+              {"category: color", 100, 25, false, "Red"}, /* a quarter: rare words are normal */
+              {"category: color", 100, 26, false, ""},    /* that one has no value */
+              {"category: color", 40, 19, false, "Red"},
+              {"category: {name: color, vocabulary: [red, blue]}", 100, 60, false, "Red"}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char columns[200], words[400], text[4000] = "";
         struct fixture f;
@@ -1418,7 +1420,7 @@ static void evaluation_words_of_which_many_are_unknown_are_said_with_the_first(v
         for (uint32_t row = 0; row < of[i].rows; row++)
             n += (size_t)snprintf(text + n, sizeof text - n, "1,%s\n",
                                   row == 0               ? "red"
-                                  : row == 1             ? "Red"
+                                  : row == 1             ? of[i].first
                                   : row <= of[i].unknown ? "Blue"
                                                          : "blue");
         put(&f, "a.eval", text, n);

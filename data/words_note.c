@@ -19,7 +19,8 @@ static bool is_decimal(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Shorten the text of a number to its shortest spelling: "01.0" to "1". An exponent is none: ids of hex digits have some. */
+/* Shorten the text of a number that is whole: "01.0" to "1". Versions, as 3.1 and 3.10, are none, nor are exponents: ids of hex
+ * digits have some. */
 static size_t shorten_number(char *text, size_t bytes)
 {
     size_t digits = 0, points = 0, zeros = 0;
@@ -29,9 +30,11 @@ static size_t shorten_number(char *text, size_t bytes)
     }
     if (!digits || points > 1 || digits + points != bytes)
         return bytes;
-    while (points && text[bytes - 1] == '0')
-        bytes--;
-    bytes -= points && text[bytes - 1] == '.';
+    size_t end = bytes;
+    while (points && text[end - 1] == '0')
+        end--;
+    if (points && text[end - 1] == '.')
+        bytes = end - 1;
     while (zeros + 1 < bytes && text[zeros] == '0' && is_decimal(text[zeros + 1]))
         zeros++;
     memmove(text, text + zeros, bytes - zeros);

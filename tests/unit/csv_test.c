@@ -1449,6 +1449,8 @@ static void words_that_look_equal_or_missing_are_said(void **state)
          "data.train: column c: \"red\" and \"red \" are two words; 2 of 4 words differ"},
         {"[\"\"]", "1,1\n2,1.0\n", "\"1\" and \"1.0\" are two words; 1 of 2"},
         {"[\"\"]", "1,01\n2,1\n", "\"01\" and \"1\""},
+        {"[\"\"]", "1,02.\n2,2.00\n", "\"02.\" and \"2.00\""},
+        {"[\"\"]", "1,3.1\n2,3.10\n1,10\n2,1\n", "nothing"}, /* of versions, or chapters */
         {"[\"\"]", "1,u\xC2\xA0v\n2,uv\n", "are two words; 1 of 2"},
         {"[\"\"]", "1,a\n2,A\n1,0\n2,10\n1,1e1\n2,0.1\n1,1.2.0\n2,1.2\n1,\n", "nothing"},
         {"[\"\"]", "1,\\N\n2,x\n1,None\n",

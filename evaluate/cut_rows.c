@@ -76,8 +76,10 @@ static enum err pass_group(void *ctx, const struct row_group *g, struct errmsg *
     uint32_t *at = &p->at[t];
     for (uint32_t i = 0; i < g->rows; i++) {
         pass_miss_below(p, t, g->mixed[i]);
-        if (*at < list->keys && list->mixed[*at] == g->mixed[i])
-            memcpy(p->v->w[t] + (*at)++ * dim, g->values + i * length, dim * sizeof *g->values);
+        if (*at == list->keys || list->mixed[*at] != g->mixed[i])
+            continue;
+        p->v->absent[p->v->layout->table[t].list][*at] = 0;
+        memcpy(p->v->w[t] + (*at)++ * dim, g->values + i * length, dim * sizeof *g->values);
     }
     return ERR_OK;
 }

@@ -19,7 +19,7 @@ struct scorer {
     float *row[ROW_TABLES_MAX];        /* of each table: (keys_max of its list, dim) */
     struct leaf_rows rows;
     struct row_misses *misses; /* scorer_watch; NULL: not wanted */
-    uint8_t *absent;           /* (the most keys of a list) while it counts them */
+    uint8_t *absent;           /* (the most keys of a list) ones until it counts them */
 };
 
 /* Each of the model's lookups adds its column's keys to its list. */
@@ -92,8 +92,11 @@ enum err scorer_watch(struct scorer *s, struct row_misses *misses, struct errmsg
     for (uint32_t i = 0; s->layout && i < s->layout->lists; i++)
         most = s->keys_max[i] > most ? s->keys_max[i] : most;
     s->absent = mem_zalloc(most, sizeof *s->absent);
-    s->misses = s->absent ? misses : NULL;
-    return s->absent ? ERR_OK : err_memory_for(e, "scores");
+    if (!s->absent)
+        return err_memory_for(e, "scores");
+    memset(s->absent, 1, most * sizeof *s->absent);
+    s->misses = misses;
+    return ERR_OK;
 }
 
 /* Copy the rows of the keys in table `first` and in those like it. */
@@ -118,7 +121,7 @@ static void count_misses(struct scorer *s, uint32_t n, const struct leaf_keys *k
     for (uint32_t i = 0; i < schema->lookups; i++)
         if (schema->lookup[i].list == list)
             row_misses_count(&s->misses[i], &keys->column[i], n, &keys->list[list], s->absent);
-    memset(s->absent, 0, keys->list[list].keys * sizeof *s->absent);
+    memset(s->absent, 1, keys->list[list].keys * sizeof *s->absent);
 }
 
 /* Copy the rows of the keys, in all tables. */

@@ -281,7 +281,7 @@ static const char *found_row(const struct table_file *t, const struct table_file
 static void mark_group(const struct lookup *lookup, uint32_t n, uint8_t *absent)
 {
     for (uint32_t i = 0; i < n; i++)
-        absent[i] |= lookup[i].row == NO_ROW;
+        absent[i] &= lookup[i].row == NO_ROW;
 }
 
 /* Each loop asks memory for what the next one reads, for all lookups of the group. */

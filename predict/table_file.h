@@ -20,7 +20,7 @@ enum err table_file_open(struct table_file **t, const char *folder, const struct
 void table_file_close(struct table_file *t); /* NULL: nothing to do */
 
 /* Write the rows of n mixed keys, in any order: w (n, dim). A key without a row has row_absent_value, as in an evaluation.
- * absent: (n) becomes 1 for a key without a row, and is otherwise unchanged; NULL: not wanted. Allocates nothing, and takes no
+ * absent: (n) becomes 0 for a key with a row, and is otherwise unchanged; NULL: not wanted. Allocates nothing, and takes no
  * lock. Thread: any. */
 void table_file_read(const struct table_file *t, const uint64_t *mixed, uint32_t n, float *w,
                      uint8_t *absent);

@@ -65,7 +65,7 @@ enum err row_values_reserve(struct row_values *v, uint32_t list, uint32_t keys, 
     }
     v->list[list].keys = keys;
     if (keys)
-        memset(v->absent[list], 0, keys * sizeof *v->absent[list]);
+        memset(v->absent[list], 1, keys * sizeof *v->absent[list]);
     return ERR_OK;
 }
 
@@ -160,7 +160,6 @@ void row_values_miss(struct row_values *v, uint32_t table, uint64_t seed, uint32
 {
     const struct row_table_spec *t = &v->layout->table[table];
     row_absent_value(t, seed, v->list[t->list].mixed[i], v->w[table] + (size_t)i * t->dim);
-    v->absent[t->list][i] = 1;
 }
 
 static void copy_row(const struct row_values *v, uint32_t list, size_t from, size_t to,

@@ -23,8 +23,7 @@ struct row_values {
     const struct row_layout *layout;
     struct row_value_keys list[ROW_TABLES_MAX]; /* for each list of the layout */
     float *w[ROW_TABLES_MAX];                   /* for each table: (keys of its list, dim) */
-    /* for each list: (keys) 1: a reader found no row of this key in one of its tables (row_values_miss); row_values_reserve
-     * sets zeros */
+    /* for each list: (keys) 1: a reader found a row of this key in none of its tables; row_values_reserve sets ones */
     uint8_t *absent[ROW_TABLES_MAX];
     uint64_t *scratch; /* used while key lists are merged */
     size_t scratch_keys;
@@ -44,7 +43,7 @@ enum err row_values_reserve(struct row_values *v, uint32_t list, uint32_t keys,
 enum err row_values_want(struct row_values *v, const struct leaf_keys *const *leaf, uint32_t leaves,
                          struct errmsg *e) MUST_CHECK;
 
-/* Key i of the table's list has no row: writes row_absent_value, and marks it. */
+/* Key i of the table's list has no row: writes row_absent_value. */
 void row_values_miss(struct row_values *v, uint32_t table, uint64_t seed, uint32_t i);
 
 /* Copies the rows of these keys of one list, for each of its tables: w[table] is (keys, dim), indexed by table of
@@ -67,7 +66,8 @@ void row_misses_join(struct row_misses *m, const struct row_misses *other);
 
 /* A source of rows: shards or a checkpoint. */
 struct row_reader {
-    /* Fills w for each key of *v; a missing row gets row_values_miss. Errors: its own. Thread: one at a time. */
+    /* Fills w for each key of *v; a missing row gets row_values_miss, and a row that is there clears the mark in `absent`.
+     * Errors: its own. Thread: one at a time. */
     enum err (*read)(void *ctx, struct row_values *v, struct errmsg *e);
     void *ctx;
     bool in_one_pass; /* it scans all rows, so call it once, for all keys */

@@ -97,8 +97,10 @@ static enum err read_rows(void *ctx, struct row_values *v, struct errmsg *e)
     if (f->stops)
         evaluator_stop(f->stops);
     for (uint32_t t = 0; t < v->layout->tables; t++)
-        for (uint32_t k = 0; k < v->list[v->layout->table[t].list].keys; k++, keys++)
+        for (uint32_t k = 0; k < v->list[v->layout->table[t].list].keys; k++, keys++) {
             v->w[t][k] = weight_of(v->list[v->layout->table[t].list].mixed[k]);
+            v->absent[v->layout->table[t].list][k] = 0;
+        }
     f->keys = keys > f->keys ? keys : f->keys;
     return ERR_OK;
 }

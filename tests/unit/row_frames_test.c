@@ -111,14 +111,14 @@ static void an_answer_fills_rows_and_what_is_absent_has_its_first_value(void **s
     (void)state;
     struct row_values v;
     open_values(&v);
-    /* a: keys 0 and 2 of three are there; b: key 1; c: none of one */
+    /* a: keys 0 and 2 of three are there; b: key 0; c: none of one */
     const struct {
         uint32_t a_bits;
         float a[4];
         uint32_t b_bits;
         float b[1];
         uint32_t c_bits;
-    } body = {5, {1.5f, 2.5f, 3.5f, 4.5f}, 2, {9.5f}, 0};
+    } body = {5, {1.5f, 2.5f, 3.5f, 4.5f}, 1, {9.5f}, 0};
     v.w[0][3] = 77; /* another shard's */
     assert_true(sizeof body <= row_frames_rows_most(&v, plain, upper));
     assert_int_equal(row_frames_rows(&v, plain, upper, 42, (const uint8_t *)&body, sizeof body),
@@ -127,13 +127,13 @@ static void an_answer_fills_rows_and_what_is_absent_has_its_first_value(void **s
     float first;
     assert_memory_equal(v.w[0] + 4, a, sizeof a);
     assert_true(v.w[0][3] == 77);
-    assert_true(v.w[1][3] == 9.5f);
-    row_first_value(&layout.table[1], 42, BUCKET(2048), &first);
-    assert_true(v.w[1][2] == first);
+    assert_true(v.w[1][2] == 9.5f);
+    row_first_value(&layout.table[1], 42, BUCKET(2048) + 9, &first);
+    assert_true(v.w[1][3] == first);
     assert_true(v.w[2][3] == 0 && v.w[2][5] == 0);
-    const uint8_t absent[] = {0, 0, 1, 1, 1}; /* in a or in b */
+    const uint8_t absent[] = {1, 1, 0, 1, 0}; /* in a and in b; the first two are another shard's */
     assert_memory_equal(v.absent[0], absent, sizeof absent);
-    assert_true(v.absent[1][0] == 0 && v.absent[1][1] == 1);
+    assert_true(v.absent[1][0] == 1 && v.absent[1][1] == 1);
     row_values_close(&v);
 }
 

@@ -347,6 +347,7 @@ static enum err read_trained(void *ctx, struct row_values *v, struct errmsg *e)
     for (uint32_t i = 0; i < v->layout->tables; i++) {
         const struct row_value_keys *of = &v->list[v->layout->table[i].list];
         trained_rows(t, i, of->mixed, of->keys, v->w[i]);
+        memset(v->absent[v->layout->table[i].list], 0, of->keys);
     }
     return ERR_OK;
 }

@@ -112,7 +112,8 @@ static void check_rows(const struct table_file *t, keys_of *key)
     for (uint64_t i = 0; i < ROWS; i += N) {
         for (uint64_t k = 0; k < N; k++)
             mixed[k] = key_mix(key((i + k * 37) % ROWS));
-        uint8_t absent[N] = {0}, none[N] = {0};
+        uint8_t absent[N], none[N] = {0};
+        memset(absent, 1, sizeof absent);
         table_file_read(t, mixed, N, w, absent);
         assert_memory_equal(absent, none, N);
         for (uint64_t k = 0; k < N; k++)
@@ -128,9 +129,11 @@ static void check_absent(const struct table_file *t, keys_of *key)
         float w[DIM], first[DIM];
         if (key == high || key(i) == UINT64_MAX) /* the next one is there */
             mixed = key_mix(i + 1);
-        uint8_t absent = 0;
+        uint8_t absent = 1, other = 0; /* another table has it */
         table_file_read(t, &mixed, 1, w, &absent);
         assert_int_equal(absent, 1);
+        table_file_read(t, &mixed, 1, w, &other);
+        assert_int_equal(other, 0);
         row_absent_value(&table, SEED, mixed, first);
         assert_memory_equal(w, first, sizeof w);
     }

@@ -251,6 +251,8 @@ static enum err table_rows(struct row_values *v, uint32_t table, enum row_codec 
             row_values_miss(v, table, seed, (uint32_t)span.first + i);
         else if (row_decoder_take(&d, i, w))
             return ERR_PROTO;
+        else
+            v->absent[spec->list][span.first + i] = 0;
     }
     return take(r, whole_marks(r->bytes - (size_t)d.left), &rows) ? ERR_OK : ERR_PROTO;
 }

@@ -224,20 +224,22 @@ static enum err eval_rows_set(struct eval_rows *r, uint32_t thread, uint64_t blo
 
 enum { FOUND_FEW = 100 /* one lookup in so many */ };
 
-/* The first table of the list. */
+/* The first table of the list that has a row for each learned key; NULL: each can lack some (admission). */
 static const char *table_of_list(const struct row_layout *layout, uint32_t list)
 {
-    uint32_t t = 0;
-    while (layout->table[t].list != list)
-        t++;
-    return layout->table[t].name;
+    for (uint32_t t = 0; t < layout->tables; t++)
+        if (layout->table[t].list == list && !row_admission_on(&layout->table[t].admission))
+            return layout->table[t].name;
+    return NULL;
 }
 
-static bool finds_too_few(const struct table_schema *s, const struct row_misses *m, uint32_t lookup)
+static bool finds_too_few(const struct table_schema *s, const struct row_layout *layout,
+                          const struct row_misses *m, uint32_t lookup)
 {
     const uint64_t found = m->lookups - m->missed;
     const bool cross = s->key[s->lookup[lookup].key].kind == COLUMN_CROSS;
-    return m->kept == ROW_MISSES_KEPT && (found == 0 || (!cross && found < m->lookups / FOUND_FEW));
+    return m->kept == ROW_MISSES_KEPT && table_of_list(layout, s->lookup[lookup].list) &&
+           (found == 0 || (!cross && found < m->lookups / FOUND_FEW));
 }
 
 void evaluator_say_misses(const struct job *job, const struct table_schema *schema,
@@ -246,10 +248,10 @@ void evaluator_say_misses(const struct job *job, const struct table_schema *sche
     for (uint32_t i = 0; i < schema->lookups; i++) {
         const struct row_misses *m = &misses[i];
         const struct table_key *key = &schema->key[schema->lookup[i].key];
-        bool says = finds_too_few(schema, m, i);
+        bool says = finds_too_few(schema, layout, m, i);
         for (uint32_t k = 0; k < i && says; k++)
             says = schema->lookup[k].key != schema->lookup[i].key ||
-                   !finds_too_few(schema, &misses[k], k);
+                   !finds_too_few(schema, layout, &misses[k], k);
         if (says)
             log_warn("%s: column %s: of %" PRIu64 " lookups in table %s, %" PRIu64
                      " find a row: the model has not learned keys such as %" PRIu64

@@ -71,7 +71,7 @@ struct row_reader {
     enum err (*read)(void *ctx, struct row_values *v, struct errmsg *e);
     void *ctx;
     bool in_one_pass; /* it scans all rows, so call it once, for all keys */
-    bool untrained;   /* no row is trained yet: that rows are missing has no meaning */
+    bool untrained;   /* not all rows are trained yet: that some are missing has no meaning */
 };
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
@@ -184,6 +185,40 @@ static void an_evaluation_is_that_of_each_example_with_its_own_rows(void **state
     teardown(&f);
 }
 
+static bool are_misses_said(const struct fixture *f, const struct row_layout *layout,
+                            const char *words)
+{
+    enum { LOOKUPS = 1200 };
+    const struct table_schema *schema = f->d.table.schema;
+    struct row_misses misses[2] = {
+        {.lookups = LOOKUPS, .missed = LOOKUPS, .kept = ROW_MISSES_KEPT}};
+    char said[400];
+    assert_int_equal(schema->lookups, 2);
+    log_init("test", LOG_WARN);
+    log_warn("nothing");
+    evaluator_say_misses(&f->job, schema, layout, misses);
+    log_last_words(false, said, sizeof said);
+    log_init("test", LOG_ERROR);
+    return strstr(said, words) != NULL;
+}
+
+static void keys_that_a_table_need_not_admit_are_not_said(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    struct row_layout layout = *model_layout(f.model)->rows;
+    assert_int_equal(layout.tables, 1);
+    assert_true(are_misses_said(&f, &layout, "1200 lookups in table linear, 0 find a row"));
+    layout.table[0].admission.probability = 0.5f;
+    assert_true(are_misses_said(&f, &layout, "nothing"));
+    layout.table[0].admission = (struct row_admission){.min_count = 2};
+    assert_true(are_misses_said(&f, &layout, "nothing"));
+    layout.table[layout.tables++] = (struct row_table_spec){.name = "all"}; /* of the same list */
+    assert_true(are_misses_said(&f, &layout, "1200 lookups in table all, 0 find a row"));
+    teardown(&f);
+}
+
 static void windows_and_threads_change_nothing(void **state)
 {
     (void)state;
@@ -257,6 +292,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_evaluation_is_that_of_each_example_with_its_own_rows),
+        cmocka_unit_test(keys_that_a_table_need_not_admit_are_not_said),
         cmocka_unit_test(windows_and_threads_change_nothing),
         cmocka_unit_test(a_reader_that_fails_ends_the_evaluation_with_its_word),
         cmocka_unit_test(an_evaluation_that_is_stopped_reads_no_more),

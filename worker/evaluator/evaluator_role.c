@@ -403,15 +403,15 @@ static enum err evaluate_cut(struct watch *v, const struct manifest *m, struct s
 {
     const struct evaluator_role *r = v->role;
     struct cut_rows rows = {r->checkpoints, m, r->job->training.seed};
+    const bool untrained = !m->final && manifest_epochs(m, r->batches_per_epoch) == 0;
     int hold;
     enum err err = checkpoint_hold((struct cut){r->checkpoints, m->cut}, &hold, e);
     if (err)
         return err;
     err = checkpoint_read_learned(r->checkpoints, m, &r->job->optimizer, v->w, e);
     if (!err && !atomic_load(&signals)) /* a signal may have come while the weights were read */
-        err =
-            evaluator_run(v->evaluator, v->w,
-                          &(struct row_reader){cut_rows_read, &rows, true, m->step == 0}, sums, e);
+        err = evaluator_run(v->evaluator, v->w,
+                            &(struct row_reader){cut_rows_read, &rows, true, untrained}, sums, e);
     place_release(hold);
     return err;
 }

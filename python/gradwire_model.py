@@ -456,12 +456,16 @@ def read_safetensors(path):
             for name, t in header.items()}, metadata
 
 
+PACKED = {b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\3\4": "zip", b"\x04\x22\x4d\x18": "lz4"}
+
+
 def _open(path):
     with open(path, "rb") as file:
-        magic = file.read(4)
-    if magic == b"\x28\xb5\x2f\xfd":
-        raise ModelError(f"{path}: zstd: decompress it first")
-    if magic[:2] in (b"\xff\xfe", b"\xfe\xff") or magic == b"\0\0\xfe\xff":
+        magic = file.read(6)
+    for begin, name in PACKED.items():
+        if magic.startswith(begin):
+            raise ModelError(f"{path}: {name}: decompress it first")
+    if magic[:2] in (b"\xff\xfe", b"\xfe\xff") or magic[:4] == b"\0\0\xfe\xff":
         raise ModelError(f"{path}: it is UTF-16 or UTF-32, and only UTF-8 is read; convert it with iconv")
     return (gzip.open if magic[:2] == b"\x1f\x8b" else open)(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n")
 

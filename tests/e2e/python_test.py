@@ -2,12 +2,14 @@
 """python/gradwire_model.py: keys, features and first values by the standard library alone, and with numpy the scores of a
 trained model."""
 import base64
+import bz2
 import collections
 import decimal
 import gzip
 import hashlib
 import importlib.util
 import json
+import lzma
 import math
 import pathlib
 import re
@@ -155,6 +157,11 @@ class ReadTest(unittest.TestCase):
         whole = gzip.compress(b"0,1,2\n" * 2000)
         for damaged in (whole[:-9], whole[:40] + b"\xff\xff" + whole[42:], whole[:-6] + b"\0" + whole[-5:], whole + b"more"):
             self.refused("a.csv: its gzip data are damaged", damaged)
+
+    def test_what_other_programs_compressed_is_no_text(self):
+        for pack, name in ((bz2.compress, "bzip2"), (lzma.compress, "xz"), (lambda data: b"PK\3\4" + data, "zip"),
+                           (lambda data: b"\x04\x22\x4d\x18" + data, "lz4")):
+            self.refused(f"a.csv: {name}: decompress it first", pack(b"0,1,2\n" * 20))
 
 
 def columns(*specs, missing=("",), features=0):

@@ -23,6 +23,7 @@
 #include "common/net/socket.h"
 #include "common/net/tls.h"
 #include "common/peers/hello.h"
+#include "common/peers/token.h"
 #include "launch/local/ahead.h"
 #include "launch/local/crew.h"
 #include "launch/base/options.h"

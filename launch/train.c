@@ -33,6 +33,7 @@
 #include "common/process/dirlock.h"
 #include "common/process/output.h"
 #include "common/peers/hello.h"
+#include "common/peers/token.h"
 #include "launch/base/options.h"
 #include "launch/local/ahead.h"
 #include "launch/local/crew.h"

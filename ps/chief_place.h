@@ -12,6 +12,7 @@
 
 #include "common/net/conn.h"
 #include "common/net/loop.h"
+#include "common/net/mailbox.h"
 #include "common/place/place.h"
 #include "common/wire/msg.h"
 

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "common/checkpoint/checkpoint_rows.h"
+#include "common/net/disk_thread.h"
 #include "common/net/loop.h"
 #include "ps/core/shard.h"
 

@@ -17,6 +17,7 @@
 #include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/net/disk_thread.h"
 #include "common/peers/greeting.h"
 #include "common/peers/hello.h"
 #include "common/place/place.h"

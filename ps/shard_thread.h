@@ -5,6 +5,7 @@
 
 #include "common/net/conn.h"
 #include "common/net/loop.h"
+#include "common/net/mailbox.h"
 #include "common/wire/msg.h"
 #include "ps/chief_place.h"
 #include "ps/core/shard.h"

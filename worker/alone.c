@@ -17,6 +17,7 @@
 #include "common/net/socket.h"
 #include "common/net/tls.h"
 #include "common/peers/hello.h"
+#include "common/peers/token.h"
 
 enum { ARGS_MAX = 512, WAIT_MS = 5000 };
 

@@ -7,6 +7,7 @@
 #include "common/cluster/cluster.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/flags/flags.h"
+#include "common/net/disk_thread.h"
 #include "job/job.h"
 #include "common/net/loop.h"
 #include "common/process/process_state.h"

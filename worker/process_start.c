@@ -9,6 +9,7 @@
 #include "common/net/tls.h"
 #include "common/peers/hello.h"
 #include "common/base/log.h"
+#include "common/peers/token.h"
 #include "common/process/cgroup.h"
 #include "common/process/output.h"
 #include "common/process/dirlock.h"

@@ -17,7 +17,7 @@
 #include "common/parameters/plan.h"
 
 /* The codecs, in the order of a job file's words: name, word, number on the wire (`enum Codec`), kind. Each is a
- * struct codec_ops named WORD_codec (codec.c). */
+ * struct codec_ops named WORD_codec (codec_impl.h). */
 #define CODEC_MAP(X)                                                                               \
     X(RAW, none, 0, EXACT)                                                                         \
     X(FP16, fp16, 1, ROUNDED)                                                                      \

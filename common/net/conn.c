@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/net/socket.h"
+#include "common/net/socket_progress.h"
 
 /* ---- The end ---- */
 

@@ -1,11 +1,8 @@
 #include "common/net/socket.h"
 
 #include <fcntl.h>
-#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
-
-#include "common/codec/codec_choice.h"
+#include <netinet/tcp.h>
 
 #ifndef TCP_RTO_MAX_MS
 #define TCP_RTO_MAX_MS 44 /* from linux/tcp.h of 6.15 */
@@ -63,34 +60,4 @@ uint16_t socket_port(int fd)
     if (addr.ss_family == AF_INET6)
         return ntohs(((struct sockaddr_in6 *)&addr)->sin6_port);
     return 0;
-}
-
-enum err socket_progress(int fd, struct link_progress *p)
-{
-    struct tcp_info info;
-    socklen_t bytes = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
-        bytes < offsetof(struct tcp_info, tcpi_bytes_retrans) + sizeof info.tcpi_bytes_retrans)
-        return ERR_STATE;
-    /* tcpi_bytes_acked also counts the SYN; the sent bytes do not */
-    uint64_t gone = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
-    *p = (struct link_progress){info.tcpi_bytes_acked, (double)info.tcpi_busy_time * 1e-6,
-                                info.tcpi_notsent_bytes};
-    if (gone > info.tcpi_bytes_acked)
-        p->waiting_bytes += gone - info.tcpi_bytes_acked;
-    return ERR_OK;
-}
-
-int64_t socket_silent_ms(int fd)
-{
-    struct tcp_info info;
-    socklen_t bytes = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
-        bytes < offsetof(struct tcp_info, tcpi_notsent_bytes) + sizeof info.tcpi_notsent_bytes)
-        return 0;
-    bool window_closed = info.tcpi_unacked == 0 && info.tcpi_notsent_bytes > 0;
-    if (window_closed && info.tcpi_probes < 2)
-        return 0;
-    return info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv
-                                                              : info.tcpi_last_data_recv;
 }

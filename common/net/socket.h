@@ -3,11 +3,8 @@
 #define GRADWIRE_COMMON_NET_SOCKET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-
-#include "common/base/err.h"
-
-struct link_progress;
 
 enum {
     /* fixed: with the kernel's auto-tuning, fast connections have two very different speeds */
@@ -32,14 +29,5 @@ void socket_cork(int fd, bool corked);
 
 /* Returns the port that the socket is bound to, or 0. */
 uint16_t socket_port(int fd);
-
-/* Reads the bytes acknowledged, the busy time, and the bytes that wait. Errors: ERR_STATE not TCP, or the kernel
- * has no such statistics. */
-enum err socket_progress(int fd, struct link_progress *p) MUST_CHECK;
-
-/* Returns the ms since the peer's host last sent data or an acknowledgement. Keepalive probes it if there is
- * nothing to send. Returns 0 if unknown: if the socket is not TCP, or if the peer's process reads nothing (window
- * 0) and fewer than two probes are unanswered, because the kernel then probes less and less often. */
-int64_t socket_silent_ms(int fd);
 
 #endif

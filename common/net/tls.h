@@ -1,5 +1,5 @@
-/* TLS 1.3 with certificates on both sides, by OpenSSL: the identity of a process, the names that a peer can have, the reports
- * (log, metrics, status), and one connection.
+/* TLS 1.3 with certificates on both sides, by OpenSSL. tls.c: the identity of a process, the names that a peer can have, and
+ * the reports (log, metrics, status); tls_link.c: one connection.
  * Use: call tls_load at start-up. Each connection, dialed or accepted, gets a tls_link made from the present files.
  * Handshake, read and write never block; they return which socket event to wait for.
  * Failures: files that do not match each other are refused at start-up, by name. Later, such files are ignored with a

@@ -12,6 +12,7 @@
 #include "common/cluster/address.h"
 #include "common/net/tls.h"
 #include "common/peers/hello.h"
+#include "common/peers/token.h"
 
 struct dialer {
     struct loop *loop;

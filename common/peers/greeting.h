@@ -9,6 +9,7 @@
 
 #include "common/net/conn.h"
 #include "common/peers/hello.h"
+#include "common/peers/token.h"
 #include "common/process/metrics.h"
 
 /* Connections that have not proven to belong to the job: without a hello yet, or being refused. Any process that

@@ -52,7 +52,7 @@ void row_encoder_begin(struct row_encoder *e, enum row_codec c, const struct row
     memset(out, 0, bits_bytes(c, n));
 }
 
-/* As in common/codec/codec.c, with a row as the block. */
+/* As in common/codec/codec_int8.c, with a row as the block. */
 static void put_int8(uint8_t *out, const float *w, uint32_t dim, uint32_t most_bits, uint64_t key)
 {
     float most, s;

@@ -16,6 +16,7 @@
 #include "common/base/mem.h"
 #include "common/net/listen.h"
 #include "common/peers/hello.h"
+#include "common/peers/token.h"
 #include "common/serve/vitals.h"
 
 /* ---- the page of /status ---- */

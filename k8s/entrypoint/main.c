@@ -24,6 +24,7 @@
 #include "common/cluster/cluster.h"
 #include "common/flags/flags.h"
 #include "common/peers/hello.h"
+#include "common/peers/token.h"
 #include "common/process/child.h"
 #include "common/process/signals.h"
 #include "common/process/cgroup.h"

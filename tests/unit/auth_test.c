@@ -13,6 +13,7 @@
 
 #include "common/net/listen.h"
 #include "common/peers/hello.h"
+#include "common/peers/token.h"
 
 static struct errmsg e;
 

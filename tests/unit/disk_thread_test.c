@@ -9,6 +9,7 @@
 
 #include "common/base/mem.h"
 #include "common/net/loop.h"
+#include "common/net/disk_thread.h"
 
 enum { JOBS = 100 };
 

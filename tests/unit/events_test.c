@@ -19,6 +19,7 @@
 #include "common/net/loop.h"
 #include "common/base/crc32c.h"
 #include "common/base/mem.h"
+#include "common/net/disk_thread.h"
 #include "tests/lib/folder.h"
 #include "worker/tensorboard/events.h"
 

@@ -9,6 +9,7 @@
 
 #include "common/math/optimizer.h"
 #include "tests/reference/schedule_keras.h"
+#include "common/math/schedule.h"
 
 static const struct {
     const char *name;

@@ -11,6 +11,7 @@
 
 #include "common/base/sha256.h"
 #include "common/peers/hello.h"
+#include "common/peers/token.h"
 
 static int teardown(void **state)
 {

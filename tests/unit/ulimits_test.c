@@ -13,6 +13,7 @@
 
 #include "common/net/loop.h"
 #include "common/process/cgroup.h"
+#include "common/net/mailbox.h"
 
 static struct rlimit was;
 

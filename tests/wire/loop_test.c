@@ -13,6 +13,7 @@
 #include "common/base/clock.h"
 #include "common/net/loop.h"
 #include "common/base/mem.h"
+#include "common/net/mailbox.h"
 #include "tests/lib/peer.h"
 
 static struct loop loop;

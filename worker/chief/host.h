@@ -9,6 +9,7 @@
 #define GRADWIRE_WORKER_CHIEF_HOST_H
 
 #include "common/checkpoint/checkpoint.h"
+#include "common/net/disk_thread.h"
 #include "common/net/loop.h"
 #include "worker/chief/core/chief.h"
 #include "worker/chief/epoch_log.h"

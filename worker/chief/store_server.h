@@ -7,6 +7,7 @@
 
 #include "common/net/loop.h"
 #include "worker/control/control.h"
+#include "common/net/disk_thread.h"
 
 enum { STORE_SERVER_READER = UINT32_MAX /* as the number of a ps: the peer is a worker */ };
 

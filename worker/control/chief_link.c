@@ -24,6 +24,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/net/disk_thread.h"
 #include "common/serve/vitals.h"
 #include "worker/control/meter.h"
 

@@ -8,6 +8,7 @@
 #include "common/serve/http.h"
 #include "job/job.h"
 #include "common/net/loop.h"
+#include "common/net/mailbox.h"
 #include "common/wire/msg.h"
 
 struct contents;

@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/net/loop.h"
+#include "common/net/mailbox.h"
 #include "common/net/tls.h"
 #include "common/process/process_state.h"
 #include "common/serve/http.h"

@@ -14,6 +14,7 @@
 #include "common/net/listen.h"
 #include "common/peers/dial.h"
 #include "common/peers/hello.h"
+#include "common/peers/token.h"
 #include "common/serve/http.h"
 #include "common/wire/msg.h"
 #include "job/job.h"

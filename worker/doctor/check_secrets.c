@@ -11,6 +11,7 @@
 #include "common/net/tls.h"
 #include "common/peers/hello.h"
 #include "common/net/openssl.h"
+#include "common/peers/token.h"
 
 struct papers {
     STACK_OF(X509) * cert; /* ours, followed by those between it and the authority */

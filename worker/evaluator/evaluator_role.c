@@ -19,6 +19,7 @@
 #include "common/base/version.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/cluster/cluster.h"
+#include "common/net/disk_thread.h"
 #include "common/net/loop.h"
 #include "common/net/reach.h"
 #include "common/net/tls.h"

@@ -20,6 +20,7 @@
 #include "common/net/loop.h"
 #include "job/keys.h"
 #include "common/math/optimizer.h"
+#include "common/net/disk_thread.h"
 
 /* ---- a file of events ---- */
 

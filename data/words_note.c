@@ -33,7 +33,7 @@ static size_t shorten_number(char *text, size_t bytes)
     size_t end = bytes;
     while (points && text[end - 1] == '0')
         end--;
-    if (points && text[end - 1] == '.')
+    if (points && end > 1 && text[end - 1] == '.')
         bytes = end - 1;
     while (zeros + 1 < bytes && text[zeros] == '0' && is_decimal(text[zeros + 1]))
         zeros++;
@@ -79,8 +79,10 @@ static enum err note_equal(const struct reading *r, const struct schema_input *i
         bytes = plain_word(text, word, bytes);
         const uint32_t before = plain.count;
         err = vocabulary_add(&plain, text, bytes, &number);
-        if (err || plain.count > before) {
-            first[plain.count > before ? number : last] = i;
+        if (err)
+            break;
+        if (plain.count > before) {
+            first[number] = i;
         } else if (equal++ == 0) {
             pair[0] = first[number];
             pair[1] = i;

@@ -3,11 +3,9 @@
  * Keras does too if it can see the activation (keras/src/backend/tensorflow/nn.py, _get_logits). */
 #include "model/loss.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/base/texts.h"
 #include "common/math/kernels.h"
 
 static const struct loss_type *loss_type_of(const struct head *h)
@@ -19,29 +17,15 @@ static const struct loss_type *loss_type_of(const struct head *h)
 
 /* ---- valid pairs of a loss and a last activation ---- */
 
-/* The activation of the outputs, ignoring dropouts after it. */
-static enum activation last_activation(const struct model *m, const struct head *h)
-{
-    uint32_t v = h->value;
-    while (v > 0 && m->op[v - 1].type == &dropout_op)
-        v = m->op[v - 1].input[0];
-    return v > 0 ? m->op[v - 1].activation : ACT_LINEAR;
-}
-
-static const char *layer_of(const struct model *m, const struct head *h)
-{
-    return m->op[h->value - 1].layer->name;
-}
-
 static enum err fuse(struct model *m, struct head *h, bool from_logits, struct errmsg *e)
 {
     const uint32_t last = h->value - 1;
-    enum activation found = last_activation(m, h), match = loss_type_of(h)->fused;
+    enum activation found = loss_last_activation(m, h), match = loss_type_of(h)->fused;
     if (from_logits && found != ACT_LINEAR)
         return err_set(e, ERR_INPUT,
                        "model.loss: %s with from_logits: true needs a linear last layer, but %s "
                        "has %s: remove %s",
-                       job_loss_word(h->loss), layer_of(m, h), activation_name(found),
+                       job_loss_word(h->loss), loss_layer(m, h), activation_name(found),
                        found == match ? "from_logits or the activation" : "the activation");
     if (from_logits)
         return ERR_OK;
@@ -49,7 +33,7 @@ static enum err fuse(struct model *m, struct head *h, bool from_logits, struct e
         return err_set(e, ERR_INPUT,
                        "model.loss: %s does not fit %s, whose last activation is %s: use "
                        "from_logits: true with a linear last layer, or a last %s",
-                       job_loss_word(h->loss), layer_of(m, h), activation_name(found),
+                       job_loss_word(h->loss), loss_layer(m, h), activation_name(found),
                        activation_name(match));
     h->fused = true;
     h->value = m->op[last].input[0];
@@ -58,99 +42,21 @@ static enum err fuse(struct model *m, struct head *h, bool from_logits, struct e
     return ERR_OK;
 }
 
-/* The least and the largest output that an activation gives. */
-static void range_of(enum activation a, float *low, float *high)
-{
-    *low = a == ACT_TANH                                            ? -1
-           : a == ACT_SIGMOID || a == ACT_RELU || a == ACT_SOFTPLUS ? 0
-                                                                    : -INFINITY;
-    *high = a == ACT_SIGMOID || a == ACT_TANH ? 1 : INFINITY;
-}
-
-bool model_doubts_labels(const struct model *m, float min, float max, const uint64_t *there,
-                         uint32_t known, struct errmsg *text)
-{
-    const struct head *h = &m->head[0];
-    uint32_t classes = head_classes(h), absent = 0, first = 0;
-    if (m->heads != 1 || h->labels != 1)
-        return false;
-    if (!classes) {
-        enum activation last = last_activation(m, h);
-        float low, high;
-        range_of(last, &low, &high);
-        if (min >= low && max <= high)
-            return false;
-        (void)err_set(text, ERR_INPUT,
-                      "labels are from %g to %g, and the last activation of %s, %s, gives none "
-                      "%s %g: leave it out",
-                      (double)min, (double)max, layer_of(m, h), activation_name(last),
-                      min < low ? "below" : "above", (double)(min < low ? low : high));
-        return true;
-    }
-    if (!there || classes > known || min == max)
-        return false;
-    for (uint32_t c = classes; c-- > 0;) {
-        if (there[c / 64] >> c % 64 & 1)
-            continue;
-        absent++;
-        first = c;
-    }
-    if (absent)
-        (void)err_set(text, ERR_INPUT,
-                      "no row has the class %u, of the classes 0 to %u%s: it cannot be learned",
-                      first, classes - 1, absent > 1 ? ", and others have none" : "");
-    return absent > 0;
-}
-
-/* The number of classes that the job names, of its label; 0: it names none. */
-static uint32_t names_of(const struct job *job)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < job->data.csv.columns; i++)
-        if (job->data.csv.column[i].kind == COLUMN_LABEL)
-            for (const char *p = job->data.csv.column[i].words; p; count++) {
-                size_t n;
-                p = texts_next(p, &n);
-            }
-    return count;
-}
-
-bool model_doubts_names(const struct model *m, const struct job *job, struct errmsg *text)
-{
-    const struct head *h = &m->head[0];
-    uint32_t classes = head_classes(h), names = names_of(job);
-    if (m->heads != 1 || h->labels != 1 || names < 2 || classes == names ||
-        (!classes && names == 2))
-        return false;
-    if (classes)
-        (void)err_set(text, ERR_INPUT,
-                      "the label column names %u classes, the model has %u: use units: %u for %s, "
-                      "or name all classes",
-                      names, classes, names, layer_of(m, h));
-    else
-        (void)err_set(text, ERR_INPUT,
-                      "the label column names %u classes, and %s takes their numbers, 0 to %u, as "
-                      "amounts: use units: %u with softmax, and "
-                      "sparse_categorical_crossentropy",
-                      names, job_loss_word(h->loss), names - 1, names);
-    return true;
-}
-
 static enum err refuse_softmax(const struct model *m, const struct head *h, struct errmsg *e)
 {
-    if (last_activation(m, h) != ACT_SOFTMAX)
+    if (loss_last_activation(m, h) != ACT_SOFTMAX)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "model.loss: %s does not fit the last softmax of %s: use linear, relu, sigmoid "
                    "or tanh, or sparse_categorical_crossentropy",
-                   job_loss_word(h->loss), layer_of(m, h));
+                   job_loss_word(h->loss), loss_layer(m, h));
 }
 
 static enum err check_outputs(const struct model *m, const struct head *h, struct errmsg *e)
 {
     if (h->value == 0)
         return err_set(e, ERR_INPUT, "model.loss: %s has no layer to read", h->reader.name);
-    const char *layer = layer_of(m, h);
+    const char *layer = loss_layer(m, h);
     if (h->shape.rank != 1)
         return err_set(e, ERR_INPUT,
                        "model.loss: %s gives %u dimensions for each row, but the loss needs one: "

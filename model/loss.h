@@ -30,6 +30,21 @@ JOB_LOSSES(LOSS_TYPE, JOB_NO_ALIAS)
  * it), check the outputs. Errors: ERR_INPUT, naming what would fit. */
 enum err loss_attach(struct model *m, const struct job *job, struct errmsg *e) MUST_CHECK;
 
+/* The activation of the head's outputs, ignoring dropouts after it. */
+static inline enum activation loss_last_activation(const struct model *m, const struct head *h)
+{
+    uint32_t v = h->value;
+    while (v > 0 && m->op[v - 1].type == &dropout_op)
+        v = m->op[v - 1].input[0];
+    return v > 0 ? m->op[v - 1].activation : ACT_LINEAR;
+}
+
+/* The name of the layer that the head reads. */
+static inline const char *loss_layer(const struct model *m, const struct head *h)
+{
+    return m->op[h->value - 1].layer->name;
+}
+
 /* The sum over n labels of the loss, and its gradient: loss_type's add. */
 double loss_add(float *dz, const struct outputs *o);
 

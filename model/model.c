@@ -327,50 +327,6 @@ static void name_blas(struct model *m)
                    version);
 }
 
-/* Append to the list of names. */
-static void list_name(char *list, size_t bytes, const char *name)
-{
-    size_t at = strlen(list);
-    (void)snprintf(list + at, bytes - at, "%s%s", at ? ", " : "", name);
-}
-
-/* Whether a tensor or a table has this part in its name. The names that decay go to the list. */
-static bool has_part(const struct model *m, const struct job *job, const char *part, char *list,
-                     size_t bytes)
-{
-    bool found = false;
-    *list = '\0';
-    for (uint32_t i = 0; i < m->layout.tensors; i++) {
-        const struct tensor *t = &m->layout.tensor[i];
-        if (t->role == TENSOR_WEIGHT)
-            list_name(list, bytes, t->name);
-        found = found || strstr(t->name, part);
-    }
-    for (uint32_t i = 0; i < job->model.tables; i++) {
-        list_name(list, bytes, job->model.table[i].name);
-        found = found || strstr(job->model.table[i].name, part);
-    }
-    return found;
-}
-
-bool model_doubts_exclusions(const struct model *m, const struct job *job, struct errmsg *text)
-{
-    char part[JOB_NAMES_BYTES], list[300];
-    for (const char *p = job->decay_exclude; *p;) {
-        size_t n = strcspn(p, ",");
-        (void)snprintf(part, sizeof part, "%.*s", (int)n, p);
-        if (!has_part(m, job, part, list, sizeof list)) {
-            (void)err_set(text, ERR_INPUT,
-                          "optimizer: exclude_from_weight_decay: no tensor or table has \"%s\" in "
-                          "its name; there are: %s",
-                          part, list);
-            return true;
-        }
-        p += n + (p[n] == ',');
-    }
-    return false;
-}
-
 static enum err build(struct model *m, const struct job *job, struct errmsg *e)
 {
     enum err code = job_blame(job, PLACE_INPUT_SHAPE, set_input(m, job, e), e);

@@ -26,17 +26,22 @@ const struct layout *model_layout(const struct model *m);
 uint32_t model_features(const struct model *m); /* inputs of one row; 0: it only looks up keys */
 /* Labels of the first head must be below it; 0: they are values. */
 uint32_t model_classes(const struct model *m);
-uint32_t model_labels(const struct model *m); /* of one row, of all heads */
-/* Whether the labels of the training rows, from min to max, do not fit a model of one label; *text = why: the last activation
- * cannot give them, or a class has no row. there: the bits of the classes from 0 to `known` - 1 that rows have; NULL: of no
- * class can be said that it has none. */
-bool model_doubts_labels(const struct model *m, float min, float max, const uint64_t *there,
-                         uint32_t known, struct errmsg *text);
-/* Whether the names of the job's label do not fit the model; *text = why. */
-bool model_doubts_names(const struct model *m, const struct job *job, struct errmsg *text);
-/* Whether one of exclude_from_weight_decay is a part of no name; *text = why. */
-bool model_doubts_exclusions(const struct model *m, const struct job *job, struct errmsg *text);
+uint32_t model_labels(const struct model *m);  /* of one row, of all heads */
 uint32_t model_outputs(const struct model *m); /* of one row, of all heads */
+
+/* The training rows and their labels, as far as they are known. */
+struct model_labels {
+    uint64_t rows; /* 0: not known */
+    bool any;      /* a label was seen: min to max are their range */
+    float min, max;
+    const uint64_t *
+        there; /* bits: which of the classes 0 to known - 1 have a row; NULL: not all rows were seen */
+    uint32_t known;
+};
+
+/* Calls `say` with each warning about the job: with what it says it trains, but may mean something else. */
+void model_doubts(const struct model *m, const struct job *job, const struct model_labels *l,
+                  void (*say)(void *ctx, const char *text), void *ctx);
 
 /* The kernels that OpenBLAS has chosen for this process, and its version: "Zen (OpenBLAS 0.3.21)". The bits of training depend
  * on both. "": this model trains without OpenBLAS. Valid as long as the model. */

@@ -56,21 +56,20 @@ static bool may_ask(const struct process *p)
            !p->flags.find_learning_rate && job_reads_columns(&p->job) && !taught_given(&p->taught);
 }
 
+static void say_doubt(void *ctx, const char *text)
+{
+    (void)ctx;
+    log_warn("%s", text);
+}
+
 static void say_doubts(const struct process *p)
 {
     const struct dataset_seen *s = &p->data.seen;
-    struct errmsg why;
-    if (!p->flags.find_learning_rate && job_doubts_rate(&p->job, p->data.rows, &why))
-        log_warn("%s", why.text);
-    if (model_doubts_exclusions(p->model, &p->job, &why))
-        log_warn("%s", why.text);
-    if (job_doubts_separators(&p->job, &why))
-        log_warn("%s", why.text);
-    if (model_doubts_names(p->model, &p->job, &why))
-        log_warn("data.columns: %s", why.text);
-    else if (s->any &&
-             model_doubts_labels(p->model, s->min, s->max, s->classes, DATASET_SEEN_CLASSES, &why))
-        log_warn("data.train: %s", why.text);
+    uint64_t rows = p->flags.find_learning_rate ? 0 : p->data.rows; /* it sets the rates itself */
+    model_doubts(
+        p->model, &p->job,
+        &(struct model_labels){rows, s->any, s->min, s->max, s->classes, DATASET_SEEN_CLASSES},
+        say_doubt, NULL);
 }
 
 /* Load the model first, because it determines the allowed labels; or the data first, if they determine the model. */

@@ -151,6 +151,9 @@ class CsvTest(TrainCase):
         self.assertIn("training.warmup_steps: 1000, but the job has 40 updates of the weights", said)
         said = self.train("--fresh", keys={**few, "optimizer": "{adamw: {exclude_from_weight_decay: [bias, gama]}}"}).stderr()
         self.assertIn('optimizer: exclude_from_weight_decay: no tensor or table has "gama" in its name; there are: dense/kernel, dense/bias', said)
+        frozen = "[{dense: {units: 2, name: first, trainable: false}}, {dense: {units: 4, activation: softmax}}]"
+        said = self.train("--fresh", keys={**few, "model.layers": frozen, "optimizer": "{adamw: {exclude_from_weight_decay: [first]}}"}).stderr()
+        self.assertNotIn("exclude_from_weight_decay", said)
 
     def test_other_contents_or_columns_are_not_resumed(self):
         self.train(keys={"training.epochs": 1})

@@ -250,22 +250,20 @@ static void say_categories(const struct check *p, struct finding *f)
     }
 }
 
+static void say_doubt(void *finding, const char *text)
+{
+    finding_say(finding, VERDICT_WARN, "%s", text);
+}
+
 static void say_doubts(const struct check *p, struct finding *f)
 {
     const struct dataset_seen *s = &p->train.seen;
-    struct errmsg why;
-    if (job_doubts_rate(&p->job, p->train.rows, &why))
-        finding_say(f, VERDICT_WARN, "%s", why.text);
-    if (p->model && model_doubts_exclusions(p->model, &p->job, &why))
-        finding_say(f, VERDICT_WARN, "%s", why.text);
-    if (job_doubts_separators(&p->job, &why))
-        finding_say(f, VERDICT_WARN, "%s", why.text);
-    if (p->model && model_doubts_names(p->model, &p->job, &why))
-        finding_say(f, VERDICT_WARN, "data.columns: %s", why.text);
-    else if (p->model && s->any &&
-             model_doubts_labels(p->model, s->min, s->max, p->train.estimated ? NULL : s->classes,
-                                 DATASET_SEEN_CLASSES, &why))
-        finding_say(f, VERDICT_WARN, "data.train: %s", why.text);
+    if (p->model)
+        model_doubts(p->model, &p->job,
+                     &(struct model_labels){p->train.rows, s->any, s->min, s->max,
+                                            p->train.estimated ? NULL : s->classes,
+                                            DATASET_SEEN_CLASSES},
+                     say_doubt, f);
 }
 
 /* If the data determine the model, the model then determines the allowed labels. */

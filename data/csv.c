@@ -785,7 +785,7 @@ static void say_empty(const struct csv *c)
         dataset_warn(
             c->reading,
             "%s:%" PRIu64
-            ": this line%s is empty, and no row; a missing value of a file with one column "
+            ": this line%s is empty, and is no row; a missing value of a file with one column "
             "is written %s",
             c->first_empty_in->path, c->between.first, more,
             c->format.grammar.quotes ? "\"\"" : "as a text that data.missing lists, such as NA");

@@ -515,7 +515,7 @@ class CsvText:
         if text:
             raise ModelError(f"{path}:{first}: a quote begins a field of this row, and is never closed")
         if between:
-            warnings.warn(f"{path}:{between[0]}: this line{f' (and {len(between) - 1} more)' if between[1:] else ''} is empty, and no "
+            warnings.warn(f"{path}:{between[0]}: this line{f' (and {len(between) - 1} more)' if between[1:] else ''} is empty, and is no "
                           "row; a missing value of a file with one column is written " + ('""' if self.quotes else "as a text that "
                           "data.missing lists, such as NA"), stacklevel=3)
 

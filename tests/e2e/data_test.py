@@ -114,6 +114,7 @@ class CsvTest(TrainCase):
                                               "model.layers": layers})
         said = job.stderr()
         self.assertEqual(said.count("data.train: all rows have the label 0: from one class alone nothing can be learned"), 1, said)
+        self.assertNotIn("no row has the class", said)
         self.assertEqual(said.count("batch_normalization takes its mean and variance from microbatches of 1 row"), 1, said)
 
     def test_labels_that_the_model_cannot_give_or_classes_without_rows_are_warned_of(self):

@@ -292,12 +292,14 @@ class EvaluateTest(ModelCase):
         self.assertEqual(len([line for line in warned(other.log("evaluator-0")) if case in line]), 1)
         for model in (self.out, self.out / "checkpoints"):
             for words in (["evaluate", model], ["predict", model], ["encode", model, "--output=a.npz"]):
-                def said(file):
-                    return warned(subprocess.run([MODEL, words[0], words[1], file, *words[2:]], capture_output=True, text=True,
+                def said(file, *flags):
+                    return warned(subprocess.run([MODEL, words[0], words[1], file, *words[2:], *flags], capture_output=True, text=True,
                                                  timeout=DEADLINE_S, cwd=self.tmp, check=True).stderr)
                 for file in ("same.csv", "few.csv", "most.csv"):
                     self.assertEqual([line for line in said(file) if "column pair" not in line], [], file)
-                self.assertEqual(sum(line.startswith(f"case.csv: {case}: ") for line in said("case.csv")), 1, words)
+                for threads in 1, 3:
+                    got = said("case.csv", f"--threads={threads}")
+                    self.assertEqual(sum(line.startswith(f"case.csv: {case}: ") for line in got), 1, (words, threads))
                 items = [line for line in said("range.csv") if "column item" in line]
                 self.assertEqual(len(items), 1)
                 self.assertRegex(items[0], "^range.csv: column item: of 1200 lookups in table w, 0 find a row: the model has not "

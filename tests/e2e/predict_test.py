@@ -138,17 +138,20 @@ class PredictTest(ModelCase):
                      "model: {input: {shape: auto}, layers: [dense: {units: 1, activation: sigmoid}], loss: binary_crossentropy}\n"
                      "training: {batch_size: 20, epochs: 1}\noptimizer: {sgd: {learning_rate: 0.5}}\n")
         many = "a\n" + "5\n" * 300000 + "\n" + "6\n" * 300000 + "\n"  # of several pieces
-        remedy = 'is empty, and no row; a missing value of a file with one column is written ""'
+        remedy = 'is empty, and is no row; a missing value of a file with one column is written ""'
+        (self.tmp / "two.csv").write_text("a\n2\n")  # lines at the end of a file are none before the next one's rows
         for text, options, scores, said in (("a\n1\n\n2\n\n\n3\n\n\n", [], 3, f"one.csv:3: this line (and 2 more) {remedy}"),
                                             ('\na\n1\n""\n2\n\n', [], 3, None), ("a\n\n1", [], 1, f"one.csv:2: this line {remedy}"),
                                             (many, [], 600000, f"one.csv:300002: this line {remedy}"),
+                                            ("a\n1\n" + "\n" * 1400000 + "2\n", [], 2, f"one.csv:3: this line (and 1399999 more) {remedy}"),
+                                            ("a\n1\n\n\n", ["two.csv"], 2, None),
                                             ("\n1\n", ["--set=data.header=none"], 1, f"one.csv:1: this line {remedy}"),
                                             ("a,y\n1,0\n\n2,0\n", [], 2, None)):
             (self.tmp / "one.csv").write_text(text)
             got = subprocess.run([str(MODEL), "predict", str(self.out), "one.csv", *options], text=True, capture_output=True,
                                  cwd=self.tmp, timeout=DEADLINE_S)
             self.assertEqual((got.returncode, len(got.stdout.splitlines()) - 1), (0, scores), got.stderr)
-            self.assertEqual(got.stderr.count("is empty, and no row"), bool(said), got.stderr)
+            self.assertEqual(got.stderr.count("is empty, and is no row"), bool(said), got.stderr)
             self.assertIn(said or "", got.stderr)
 
     def test_compressed_and_from_stdin(self):

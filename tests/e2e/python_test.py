@@ -75,7 +75,7 @@ class CsvTest(unittest.TestCase):
                 self.assertEqual(rows, file.rows(), seed)
 
     def test_an_empty_line_between_rows_of_one_field_is_warned_of(self):
-        for text, header, line in ((b"a\n1\n\n2\n\r\n3\n\n", "names", "a.csv:3: this line (and 1 more) is empty, and no row"),
+        for text, header, line in ((b"a\n1\n\n2\n\r\n3\n\n", "names", "a.csv:3: this line (and 1 more) is empty, and is no row"),
                                    (b"\na\n1\n\n", "names", None), (b"\n1\n", "none", "a.csv:1: this line is empty"),
                                    (b'1\n""\n2\n', "none", None), (b"1,2\n\n3,4\n", "none", None)):
             with warnings.catch_warnings(record=True) as got:

@@ -185,13 +185,12 @@ static void an_evaluation_is_that_of_each_example_with_its_own_rows(void **state
     teardown(&f);
 }
 
+/* Of 1200 lookups in the first column. */
 static bool are_misses_said(const struct fixture *f, const struct row_layout *layout,
-                            const char *words)
+                            uint64_t missed, const char *words)
 {
-    enum { LOOKUPS = 1200 };
     const struct table_schema *schema = f->d.table.schema;
-    struct row_misses misses[2] = {
-        {.lookups = LOOKUPS, .missed = LOOKUPS, .kept = ROW_MISSES_KEPT}};
+    struct row_misses misses[2] = {{.lookups = 1200, .missed = missed, .kept = ROW_MISSES_KEPT}};
     char said[400];
     assert_int_equal(schema->lookups, 2);
     log_init("test", LOG_WARN);
@@ -209,13 +208,30 @@ static void keys_that_a_table_need_not_admit_are_not_said(void **state)
     setup(&f);
     struct row_layout layout = *model_layout(f.model)->rows;
     assert_int_equal(layout.tables, 1);
-    assert_true(are_misses_said(&f, &layout, "1200 lookups in table linear, 0 find a row"));
+    assert_true(are_misses_said(&f, &layout, 1200, "1200 lookups in table linear, 0 find a row"));
     layout.table[0].admission.probability = 0.5f;
-    assert_true(are_misses_said(&f, &layout, "nothing"));
+    assert_true(are_misses_said(&f, &layout, 1200, "nothing"));
     layout.table[0].admission = (struct row_admission){.min_count = 2};
-    assert_true(are_misses_said(&f, &layout, "nothing"));
+    assert_true(are_misses_said(&f, &layout, 1200, "nothing"));
     layout.table[layout.tables++] = (struct row_table_spec){.name = "all"}; /* of the same list */
-    assert_true(are_misses_said(&f, &layout, "1200 lookups in table all, 0 find a row"));
+    assert_true(are_misses_said(&f, &layout, 1200, "1200 lookups in table all, 0 find a row"));
+    teardown(&f);
+}
+
+static void a_few_rows_are_found_of_pairs_alone(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f);
+    const struct row_layout *layout = model_layout(f.model)->rows;
+    struct table_key *key = &f.d.table.schema->key[f.d.table.schema->lookup[0].key];
+    const enum column_kind kind = key->kind;
+    assert_true(are_misses_said(&f, layout, 1188, "nothing"));
+    assert_true(are_misses_said(&f, layout, 1189, "1200 lookups in table linear, 11 find a row"));
+    key->kind = COLUMN_CROSS; /* of values that are known, a pair may be new */
+    assert_true(are_misses_said(&f, layout, 1189, "nothing"));
+    assert_true(are_misses_said(&f, layout, 1200, "1200 lookups in table linear, 0 find a row"));
+    key->kind = kind;
     teardown(&f);
 }
 
@@ -293,6 +309,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_evaluation_is_that_of_each_example_with_its_own_rows),
         cmocka_unit_test(keys_that_a_table_need_not_admit_are_not_said),
+        cmocka_unit_test(a_few_rows_are_found_of_pairs_alone),
         cmocka_unit_test(windows_and_threads_change_nothing),
         cmocka_unit_test(a_reader_that_fails_ends_the_evaluation_with_its_word),
         cmocka_unit_test(an_evaluation_that_is_stopped_reads_no_more),

@@ -1054,6 +1054,21 @@ static void schedules_are_read_and_checked(void **state)
                  "warm-up; remove one of the two");
 }
 
+static void updates_of_a_warm_up_are_those_of_accumulated_steps(void **state)
+{
+    (void)state;
+    struct job job = parsed(least, "training.warmup_steps=30");
+    struct errmsg why = {""};
+    job.training.epochs = 1;
+    const uint64_t rows = 40 * (uint64_t)job.training.batch_size;
+    assert_false(job_doubts_rate(&job, rows, &why));
+    job.optimizer.accumulation_steps = 2;
+    assert_true(job_doubts_rate(&job, rows, &why));
+    assert_string_equal(why.text, "training.warmup_steps: 30, but the job has 20 updates of the "
+                                  "weights: the last one has a learning rate of 0.00667");
+    job_close(&job);
+}
+
 static void piecewise_rates_are_one_more_than_rising_boundaries(void **state)
 {
 #define PIECEWISE "training.learning_rate_schedule={piecewise_constant_decay: "
@@ -2108,6 +2123,7 @@ int main(void)
         cmocka_unit_test(accumulation_is_of_whole_gradients),
         cmocka_unit_test(averages_are_keras_keys_and_do_something),
         cmocka_unit_test(schedules_are_read_and_checked),
+        cmocka_unit_test(updates_of_a_warm_up_are_those_of_accumulated_steps),
         cmocka_unit_test(piecewise_rates_are_one_more_than_rising_boundaries),
         cmocka_unit_test(excluded_names_are_a_list_of_words),
         cmocka_unit_test(what_would_do_nothing_is_refused),

@@ -233,7 +233,8 @@ static void floats_of_a_strange_size_are_warned_of(void **state)
     struct fixture *f = *state;
     static const float shares[4] = {0, 0.25F, -0.5F, 0.94F}, pixels[4] = {0, 1, 2, 240};
     static const float swapped[4] = {0, 1e-41F, 4.6e-41F, 0}, zeros[4] = {0, 0, -0.0F, 0};
-    static const uint8_t two[] = {0, 1};
+    static const float two[] = {0, 1}; /* labels are no rows: they are not divided */
+    static const int32_t bits[4] = {0, 1, 1, 0};
     static const double swapped_wide[4] = {0, 3e-319, 0, 0};
     static const struct {
         const char *descr;
@@ -247,12 +248,13 @@ static void floats_of_a_strange_size_are_warned_of(void **state)
         {"<f4", shares, 2, NULL},
         {"<f4", pixels, 255, NULL},
         {"<f4", zeros, 255, NULL},
+        {"<i4", bits, 255, NULL},
         {"<f4", swapped, 1,
          "/x.npy: all its numbers are 0 or below 1.2e-38, as if their bytes were not in the order "
          "of the file, which is little-endian"},
         {"<f8", swapped_wide, 1, "/x.npy: all its numbers are 0 or below 1.2e-38"},
     };
-    put(f, "y.npy", LABELS, two, sizeof two);
+    put(f, "y.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", two, sizeof two);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int eval = 0; eval < 2; eval++) {
             char dict[100], words[400];

@@ -229,6 +229,43 @@ static void scores_are_those_of_trainings_forward_pass(void **state)
     }
 }
 
+/* Of rows from `first` on. */
+static uint64_t count_missed(struct fixture *f, struct scorer *s, uint32_t first, uint32_t n,
+                             const struct row_misses *misses)
+{
+    float out[ROWS * OUTPUTS_MAX];
+    uint64_t missed = 0, lookups = 0;
+    const struct leaf_keys *keys = gather(f, first, n);
+    must(f, scorer_run(s, n, f->x, keys, out, &f->e));
+    for (uint32_t i = 0; i < f->folder.schema->lookups; i++) {
+        lookups += misses[i].lookups;
+        missed += misses[i].missed;
+    }
+    assert_true(missed > 0 && missed < lookups);
+    return missed;
+}
+
+static void lookups_without_a_row_are_counted_by_each_run(void **state)
+{
+    (void)state;
+    enum { HALF = ROWS / 2, MOST = 16 };
+    struct fixture f;
+    struct scorer *s[2];
+    struct row_misses misses[2][MOST] = {{{0}}};
+    setup(&f, &kinds[2]);
+    assert_true(f.folder.schema->lookups <= MOST);
+    for (int i = 0; i < 2; i++) {
+        must(&f, scorer_new(&s[i], &f.folder, ROWS, &f.e));
+        must(&f, scorer_watch(s[i], misses[i], &f.e));
+    }
+    uint64_t first = count_missed(&f, s[0], 0, HALF, misses[0]);
+    uint64_t second = count_missed(&f, s[1], HALF, HALF, misses[1]);
+    assert_int_equal(count_missed(&f, s[0], HALF, HALF, misses[0]), first + second);
+    for (int i = 0; i < 2; i++)
+        scorer_free(s[i]);
+    teardown(&f);
+}
+
 static void one_row_agrees_with_a_batch(void **state)
 {
     (void)state;
@@ -437,6 +474,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_are_those_of_trainings_forward_pass),
+        cmocka_unit_test(lookups_without_a_row_are_counted_by_each_run),
         cmocka_unit_test(one_row_agrees_with_a_batch),
         cmocka_unit_test(a_layers_vectors_are_those_of_its_table),
         cmocka_unit_test(threads_share_a_model),

@@ -593,6 +593,8 @@ static enum err join(struct csv *c, struct work *w, struct errmsg *e)
     note_spellings(c, w);
     note_unknown(c, w);
     dataset_see_also(&c->seen, &w->seen);
+    c->file[w->file - c->file].rows += w->piece.rows;
+    c->file[w->file - c->file].pairs += w->piece.pairs;
     c->rows += w->piece.rows;
     enum err err = count_bad(c, w, e);
     if (!err)
@@ -775,20 +777,36 @@ static void say_others(const struct csv *c)
                      c->reading->key);
 }
 
-/* Many programs write a missing value of a file with one column as an empty line. */
+/* Many programs write a missing value of a file with one column as an empty line, and a row of zeros without a label. */
 static void say_empty(const struct csv *c)
 {
     char more[48] = "";
     if (c->between.lines > 1)
         (void)snprintf(more, sizeof more, " (and %" PRIu64 " more)", c->between.lines - 1);
     if (c->between.lines)
-        dataset_warn(
-            c->reading,
-            "%s:%" PRIu64
-            ": this line%s is empty, and is no row; a missing value of a file with one column "
-            "is written %s",
-            c->first_empty_in->path, c->between.first, more,
-            c->format.grammar.quotes ? "\"\"" : "as a text that data.missing lists, such as NA");
+        dataset_warn(c->reading, "%s:%" PRIu64 ": this line%s is empty, and is no row; %s",
+                     c->first_empty_in->path, c->between.first, more,
+                     c->format.libsvm
+                         ? "in a file without labels a row of zeros is written 0, as a label alone"
+                     : c->format.grammar.quotes
+                         ? "a missing value of a file with one column is written \"\""
+                         : "a missing value of a file with one column is written as a text that "
+                           "data.missing lists, such as NA");
+}
+
+/* A label is any text if labels are not read, and a row can have no pair, so any text is libsvm. */
+static void say_no_pairs(const struct csv *c)
+{
+    for (size_t i = 0; i < c->paths.count && c->format.libsvm && !looked_partly(c); i++) {
+        const struct csv_file *f = &c->file[i];
+        if (!f->rows || f->pairs)
+            continue;
+        dataset_warn(c->reading,
+                     "%s: none of its %" PRIu64 " rows has a pair index:value, so all are rows of "
+                     "zeros; check that it is a file of libsvm, its first line is \"%s\"",
+                     f->path, f->rows, f->names.shown);
+        return;
+    }
 }
 
 /* A part without a header of its own loses a row to data.header: skip. */
@@ -1091,6 +1109,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         say_unknown(c, threads);
         say_others(c);
         say_empty(c);
+        say_no_pairs(c);
         say_skipped(c);
         if (!say_moved(c))
             say_differing(c);

@@ -571,11 +571,16 @@ static enum err see_names(struct csv_names *names, const struct csv_file *file,
     enum err err = l.text && l.by_text ? ERR_OK : err_memory(e);
     if (!err && strip_fields(&l, &p->grammar, line, bytes, p->mark))
         see_fields(names, file, f, &l);
-    (void)printable_copy(names->shown, sizeof names->shown, line,
-                         bytes < sizeof names->shown ? bytes : sizeof names->shown - 1);
     mem_free(l.by_text);
     mem_free(l.text);
     return err;
+}
+
+static void show_line(struct csv_names *names, const struct csv_piece *p, size_t begin, size_t end)
+{
+    size_t bytes = csv_without_return(&p->grammar, p->text + begin, end - begin);
+    (void)printable_copy(names->shown, sizeof names->shown, p->text + begin,
+                         bytes < sizeof names->shown ? bytes : sizeof names->shown - 1);
 }
 
 static void keep_header(struct csv_header_line *h, const struct csv_grammar *g, const char *line,
@@ -669,6 +674,7 @@ enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct
     uint64_t line = p->line + csv_count(p->text, begin, '\n');
     if (header != HEADER_NAMES && !f->libsvm)
         err = see_names(&file->names, file, f, p, begin, end, e);
+    show_line(&file->names, p, begin, end);
     if (!err && header == HEADER_SKIP && !f->libsvm && end < p->bytes)
         err = see_second_line(file, f, p, end, e);
     if (err)

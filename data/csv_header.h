@@ -22,6 +22,7 @@ struct csv_file {
     uint32_t fields;
     struct csv_header_line header; /* with data.header: skip or names */
     bool begun;                    /* its first row, or its header, has been found */
+    uint64_t rows, pairs;          /* that were joined; pairs: libsvm */
     struct csv_names names;        /* of the first line, without data.header: names */
     /* with data.header: skip: the line that was left out, and whether it could be a row */
     uint64_t skipped_line; /* 0: none */

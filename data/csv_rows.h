@@ -107,8 +107,10 @@ struct csv_piece {
     uint32_t first_bad_field; /* at fault; CSV_NO_FIELD: the row itself is */
     struct errmsg first_bad;
     uint64_t odd_line[CSV_ODDS]; /* the first; 0: none */
-    /* of rows of one field: before a row of the piece, and behind the last */
+    /* of rows of one field, or of libsvm without labels: before a row of the piece, and behind the last */
     struct csv_empty between, behind;
+    uint64_t pairs; /* libsvm: of all rows */
+    bool unlabeled; /* libsvm: a row begins with its pairs */
     /* libsvm, with signs: the lines of the first labels 0 and -1; 0: none */
     uint64_t zero_line, minus_line;
 };

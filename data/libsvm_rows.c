@@ -70,8 +70,10 @@ static const char *read_label(struct line *l, const char *at)
     const char *end = word_end(at);
     const bool pair = memchr(at, ':', (size_t)(end - at)) != NULL; /* a label has no colon */
     char out[CSV_SHOWN_BYTES];
-    if (l->f->meaning.unlabeled)
+    if (l->f->meaning.unlabeled) {
+        l->p->unlabeled |= pair;
         return pair ? at : end;
+    }
     if (pair) {
         l->bad = true;
         csv_batch_refuse(l->p, CSV_NO_FIELD,
@@ -154,6 +156,7 @@ static void read_pairs(struct line *l, const char *at)
     at = skip_qid(skip_blanks(at));
     while (!is_over(*at) && !l->bad && pairs_there(l) <= pairs_of(l)->max_values)
         at = skip_blanks(read_pair(l, at));
+    l->p->pairs += pairs_there(l);
 }
 
 /* True if a '\r' is neither at the end of the line nor before others there: with CR alone for line ends, all rows are
@@ -224,18 +227,26 @@ enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct err
     assert(p->bytes == 0 || end[-1] == '\n');
     p->rows = p->bad = p->bad_lines = 0;
     p->used = 0;
-    p->zero_line = p->minus_line = 0;
+    p->zero_line = p->minus_line = p->pairs = 0;
+    p->between = p->behind = (struct csv_empty){0};
+    p->unlabeled = false;
     enum err err = libsvm_begin(p, f);
     for (const char *at = p->text; at < end && !err; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
-        if (!libsvm_is_no_row(at, stop))
+        if (!libsvm_is_no_row(at, stop)) {
+            csv_empty_move(&p->between, &p->behind);
             libsvm_row(p, f, at, stop, line);
+        } else if (*skip_blanks(at) == '\n') {
+            csv_empty_move(&p->behind, &(struct csv_empty){1, line});
+        }
         at = stop + 1;
         if (p->batch->of.rows == p->batch->rows_max || at == end)
             err = csv_batch_finish(p, f);
         if (p->bad && f->job->bad_rows == BAD_ROWS_STOP)
             break;
     }
+    if (!p->unlabeled) /* a row of zeros has a label, and its line is not empty */
+        p->between = p->behind = (struct csv_empty){0};
     assert(p->bad <= p->rows && p->used <= p->cell_room);
     return err ? err_set(e, err, "out of memory for %llu rows", (unsigned long long)p->rows)
                : ERR_OK;

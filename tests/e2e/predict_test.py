@@ -154,6 +154,28 @@ class PredictTest(ModelCase):
             self.assertEqual(got.stderr.count("is empty, and is no row"), bool(said), got.stderr)
             self.assertIn(said or "", got.stderr)
 
+    def test_libsvm_rows_without_pairs_and_empty_lines_between_bare_pairs_are_warned_of(self):
+        (self.tmp / "words.txt").write_text("".join(f"{i % 2} {1 + i % 2}:1 7:0.5\n" for i in range(100)))
+        self.trained(LIBSVM)
+        none = 'rows has a pair index:value, so all are rows of zeros; check that it is a file of libsvm, its first line is'
+        empty = "is empty, and is no row; in a file without labels a row of zeros is written 0, as a label alone"
+        (self.tmp / "two.txt").write_text("0 1:1\n")
+        many = "1:1\n" * 200000 + "\n" + "2:1\n" * 200000
+        for text, scores, said in (("y,f1,f2\n1,5,3\n0,2,4\n", 3, [f'one.txt: none of its 3 {none} "y,f1,f2"']),
+                                   ("# a\n\n0\n\n", 1, [f'one.txt: none of its 1 {none} "# a"']),
+                                   ("0\n1 1:1\n\n0\n", 3, []), ("", 0, []),
+                                   ("1:1\n\n2:1\n", 2, [f"one.txt:2: this line {empty}"]),
+                                   ("\n 1:1\n# b\n \t\r\n\n2:1\n\n", 2, [f"one.txt:1: this line (and 2 more) {empty}"]),
+                                   (many, 400000, [f"one.txt:200001: this line {empty}"]),
+                                   ("1:1\n# b\n2:1\n\n", 2, [])):
+            (self.tmp / "one.txt").write_text(text)
+            got = subprocess.run([str(MODEL), "predict", str(self.out), "two.txt", "one.txt"], text=True, capture_output=True,
+                                 cwd=self.tmp, timeout=DEADLINE_S)
+            self.assertEqual((got.returncode, len(got.stdout.splitlines()) - 2), (0, scores), got.stderr)
+            self.assertEqual(got.stderr.count("warn"), len(said), got.stderr)
+            for words in said:
+                self.assertIn(words, got.stderr)
+
     def test_compressed_and_from_stdin(self):
         self.trained(CSV)
         data = (self.tmp / "eval.csv").read_bytes()

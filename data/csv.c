@@ -1178,6 +1178,8 @@ static void say_odd(const struct csv *c)
                          "field; if files were joined, remove it",
         [CSV_ODD_HEADER] = "this line is the header again, and is read as a row; if files were "
                            "joined, remove it",
+        [CSV_ODD_NAMES] = "this line has the names of the columns, and is read as a row; if files "
+                          "were joined, remove it",
         [CSV_ODD_COMMENT] = "this line begins with data.comment and is left out, but it reads like "
                             "a row; if it is one, write its first field in quotes, or choose "
                             "another data.comment",

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/base/mem.h"
 #include "common/base/printable.h"
@@ -106,38 +107,30 @@ void csv_batch_free(struct csv_batch *b)
 
 /* ---- lines ---- */
 
-enum { HEADER_NAMES_MAX = 64 };
-
-/* The fields of a line, without blanks and quotes. Returns their number; more than HEADER_NAMES_MAX are not there. */
-static uint32_t bare_fields(const struct csv_grammar *g, const char *line, size_t bytes,
-                            struct batch_text out[static HEADER_NAMES_MAX])
-{
-    uint32_t n = 0;
-    for (const char *at = line, *end = line + bytes; at && n < HEADER_NAMES_MAX; n++) {
-        const char *stop = memchr(at, g->delimiter, (size_t)(end - at));
-        out[n] = (struct batch_text){at, (size_t)((stop ? stop : end) - at)};
-        csv_hint_strip(&out[n].at, &out[n].bytes, g->quotes);
-        at = stop ? stop + 1 : NULL;
-    }
-    return n;
-}
-
-/* The same names, in any order, with other quotes and blanks. */
+/* The same names, in any order, with other quotes, blanks and case. One name alone is likely to be a value in another case, and
+ * with texts that are not read in any. */
 static bool has_names(const struct csv_piece *p, const char *text, size_t bytes)
 {
-    struct batch_text name[HEADER_NAMES_MAX], field[HEADER_NAMES_MAX];
-    uint32_t n = bare_fields(&p->grammar, text, bytes, field), i = 0;
-    if (n != p->fields || bare_fields(&p->grammar, p->header.at, p->header.bytes, name) != n)
+    const struct csv_header_line *h = &p->header;
+    uint64_t found = 0;
+    uint32_t fields = 0, others = 0;
+    if (h->names > CSV_HEADER_NAMES || (h->named == 1 && h->names > 1))
         return false;
-    for (uint32_t k = 0; i < n; i++) {
-        for (k = i; k < n && (name[k].bytes != field[i].bytes ||
-                              memcmp(name[k].at, field[i].at, field[i].bytes) != 0);)
+    for (const char *at = text, *end = text + bytes; at; fields++) {
+        const char *stop = memchr(at, p->grammar.delimiter, (size_t)(end - at));
+        size_t n = (size_t)((stop ? stop : end) - at);
+        uint32_t k = 0;
+        csv_hint_strip(&at, &n, p->grammar.quotes);
+        while (k < h->names && (found >> k & 1 || !n || h->name[k].bytes != n ||
+                                (h->named > 1 ? strncasecmp : strncmp)(h->name[k].at, at, n) != 0))
             k++;
-        if (k == n)
+        if (k < h->names)
+            found |= (uint64_t)1 << k;
+        else if (++others > h->names - h->named)
             return false;
-        name[k] = name[i];
+        at = stop ? stop + 1 : NULL;
     }
-    return true;
+    return fields == h->names;
 }
 
 static bool is_header(const struct csv_piece *p, const char *text, size_t bytes)
@@ -149,14 +142,17 @@ static bool is_header(const struct csv_piece *p, const char *text, size_t bytes)
     if (at == text + bytes || !batch_bit(h->begins, (unsigned char)*at))
         return false;
     bytes = csv_without_return(&p->grammar, text, bytes);
-    return (bytes == h->bytes && memcmp(text, h->at, bytes) == 0) || has_names(p, text, bytes);
+    return (h->bytes && bytes == h->bytes && memcmp(text, h->at, bytes) == 0) ||
+           has_names(p, text, bytes);
 }
 
-static enum csv_odd odd_line(const struct csv_piece *p, const char *text, size_t bytes)
+/* first: of its file */
+static enum csv_odd odd_line(const struct csv_piece *p, const char *text, size_t bytes, bool first)
 {
     size_t mark = bytes && *text == '\xEF' ? text_encoding_mark_bytes(text, bytes) : 0;
-    if (p->header.bytes && bytes > mark && is_header(p, text + mark, bytes - mark))
-        return CSV_ODD_HEADER;
+    if (p->header.named && !(first && !p->header.bytes) && bytes > mark &&
+        is_header(p, text + mark, bytes - mark))
+        return p->header.bytes ? CSV_ODD_HEADER : CSV_ODD_NAMES;
     return mark ? CSV_ODD_MARK : text_has_nuls(text, bytes) ? CSV_ODD_NULS : CSV_ODDS;
 }
 
@@ -166,7 +162,9 @@ const char *csv_batch_odd_hint(const struct csv_batch *b, uint32_t row)
         [CSV_ODD_NULS] = "; it " TEXT_NULS,
         [CSV_ODD_MARK] =
             "; a byte order mark (U+FEFF) begins the line: if files were joined, remove it",
-        [CSV_ODD_HEADER] = "; the line is the header again: if files were joined, remove it"};
+        [CSV_ODD_HEADER] = "; the line is the header again: if files were joined, remove it",
+        [CSV_ODD_NAMES] =
+            "; the line has the names of the columns: if files were joined, remove it"};
     return b->odd[row] == CSV_ODDS ? NULL : hint[b->odd[row]];
 }
 
@@ -178,7 +176,7 @@ uint32_t csv_batch_add(struct csv_piece *p, const struct csv_format *f, const ch
     assert(row < b->rows_max);
     b->line[row] = line;
     b->lines[row] = lines;
-    b->odd[row] = (uint8_t)odd_line(p, text, bytes);
+    b->odd[row] = (uint8_t)odd_line(p, text, bytes, csv_batch_is_first(p, f, row));
     for (uint32_t i = 0; f->keep && i < f->keep->columns; i++)
         p->kept[(p->rows + row) * f->keep->columns + i] = (struct csv_text){p->text, 0};
     return row;

@@ -1,5 +1,6 @@
 #include "data/csv_header.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -583,6 +584,20 @@ static void show_line(struct csv_names *names, const struct csv_piece *p, size_t
                          bytes < sizeof names->shown ? bytes : sizeof names->shown - 1);
 }
 
+static void add_header_name(struct csv_header_line *h, const char *name, size_t bytes)
+{
+    if (h->names < CSV_HEADER_NAMES)
+        h->name[h->names] = (struct csv_text){name, (uint32_t)bytes};
+    h->names++;
+    h->named += bytes > 0;
+    if (bytes) {
+        batch_set_bit(h->begins, (unsigned char)tolower((unsigned char)*name));
+        batch_set_bit(h->begins, (unsigned char)toupper((unsigned char)*name));
+    } else {
+        memset(h->begins, 0xFF, sizeof h->begins);
+    }
+}
+
 static void keep_header(struct csv_header_line *h, const struct csv_grammar *g, const char *line,
                         size_t bytes)
 {
@@ -591,9 +606,17 @@ static void keep_header(struct csv_header_line *h, const struct csv_grammar *g, 
         const char *stop = memchr(at, g->delimiter, (size_t)(end - at));
         size_t n = (size_t)((stop ? stop : end) - at);
         csv_hint_strip(&at, &n, g->quotes);
-        if (n)
-            h->begins[(unsigned char)*at / 8] |= (uint8_t)(1U << (unsigned char)*at % 8);
+        add_header_name(h, at, n);
         at = stop ? stop + 1 : NULL;
+    }
+}
+
+/* The names that a header would have, if the file had one. Columns that are not read can have others there. */
+static void name_columns(struct csv_file *file, const struct job_csv *job)
+{
+    for (uint32_t i = 0; i < file->fields; i++) {
+        const char *name = job->column[file->field[i].column].name;
+        add_header_name(&file->header, name, file->field[i].kind == COLUMN_IGNORE ? 0 : strlen(name));
     }
 }
 
@@ -680,6 +703,7 @@ enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct
     if (err)
         return err_wrap(e, err, "%s: ", file->path);
     if (header == HEADER_NONE) {
+        name_columns(file, f->job);
         file->names_line = file->names.all ? line : 0;
         return ERR_OK;
     }

@@ -32,9 +32,10 @@ struct csv_text {
 /* Lines that a text seldom has, and then likely by mistake: a warning names the first. */
 enum csv_odd {
     CSV_ODD_NUL,
-    CSV_ODD_NULS,    /* the line begins or ends with 8 of them or more */
-    CSV_ODD_MARK,    /* a byte order mark begins the line, which is not the first */
-    CSV_ODD_HEADER,  /* the line is the header again */
+    CSV_ODD_NULS,   /* the line begins or ends with 8 of them or more */
+    CSV_ODD_MARK,   /* a byte order mark begins the line, which is not the first */
+    CSV_ODD_HEADER, /* the line is the header again */
+    CSV_ODD_NAMES, /* without a header, the line has the names of the columns, and is not the first */
     CSV_ODD_COMMENT, /* the line is a comment that could be a row */
     CSV_ODD_QUOTE,   /* a field that is not read swallows line ends, and text follows its quotes */
     CSV_ODDS
@@ -71,14 +72,17 @@ void csv_format_close(struct csv_format *f);
 
 struct csv_batch; /* csv_batch.h */
 
-/* One piece: whole rows of text, and the rows of cells made from them. */
-/* The header's line. */
+/* The names of the header, or of the job's columns if the file has none. */
+enum { CSV_HEADER_NAMES = 64 }; /* more are not compared, except as a whole line */
 struct csv_header_line {
-    const char *at;
-    uint32_t bytes;     /* 0: there is none */
-    uint8_t begins[32]; /* bits of the bytes that its names begin with */
+    const char *at; /* the header's line */
+    uint32_t bytes; /* 0: there is none */
+    struct csv_text name[CSV_HEADER_NAMES];
+    uint32_t names, named; /* named: those that are not empty: others stand for any text */
+    uint8_t begins[32];    /* bits of the bytes that the line can begin with */
 };
 
+/* One piece: whole rows of text, and the rows of cells made from them. */
 struct csv_piece {
     char *text; /* `bytes`, and CSV_SCAN_PAD more after them; fields are unquoted in place */
     size_t bytes;

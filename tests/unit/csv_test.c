@@ -837,6 +837,7 @@ static void a_header_that_comes_again_is_named(void **state)
         warns(&f, "w,y\nb,a\nw,yy\nw\"w,y\"\n", "nothing");
         warns(&f, "w,y\nb,a\n\"y\",w\nc,x\n", said);
         warns(&f, "w,y\nb,a\nw,w\ny,y\n", "nothing");
+        warns(&f, "w,y\nb,a\nW, Y\nc,x\n", said);
         teardown(&f);
         (void)snprintf(data, sizeof data, "%s, header: %s", WORD_LABEL, headers[i]);
         refuses(data, "w,y\na,1\nw,y\n",
@@ -851,6 +852,35 @@ static void a_header_that_comes_again_is_named(void **state)
     setup(&f, WORD_LABEL ", header: skip, bad_rows: skip", NULL, 0);
     warns(&f, "w,y\na,1\nw,y\n", "1 bad rows of 2 are left out; the first: ");
     teardown(&f);
+}
+
+static void a_header_behind_rows_without_one_is_named(void **state)
+{
+    (void)state;
+    static const char said[] = ".csv:3: this line has the names of the columns, and is read as a "
+                               "row; if files were joined, remove it",
+                      first[] = ".csv:1: this line has the names of the columns, but is read as a "
+                                "row: use data.header: names, or skip";
+    static const struct {
+        const char *text, *said;
+    } files[] = {{"1,b,a\n2,c,x\nid,W,\"y\"\n3,b,a\nid,w,y\n", said},
+                 {"1,b,a\n2,c,x\ny,id,w\n", said},
+                 {"id,w,y\n2,c,a\n3,b,x\n", first},
+                 {"1,b,a\nw,b,a\nw,w,x\ny,y,y\nw,b,x\n", "nothing"}};
+    struct fixture f;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        setup(&f, "columns: [ignore: i, category: w, label: {name: y, classes: [a, '*']}]", NULL,
+              0);
+        warns(&f, files[i].text, files[i].said);
+        teardown(&f);
+    }
+    setup(&f, "columns: [ignore: w, number, label: {name: y, classes: [a, '*']}]", NULL, 0);
+    warns(&f, "1,1,a\n2,2,x\ny,3,a\n", "nothing"); /* a text that is not read */
+    teardown(&f);
+    refuses(
+        NUMBER_LABEL, "1,2\na,y\n",
+        ":2: column \"a\": \"a\" is not a number; the line has the names of the columns: if files "
+        "were joined, remove it");
 }
 
 static void a_class_whose_letters_are_other_bytes_is_named(void **state)
@@ -2928,6 +2958,7 @@ int main(void)
         cmocka_unit_test(nul_bytes_that_a_crash_left_are_named),
         cmocka_unit_test(a_byte_order_mark_behind_the_first_line_is_named),
         cmocka_unit_test(a_header_that_comes_again_is_named),
+        cmocka_unit_test(a_header_behind_rows_without_one_is_named),
         cmocka_unit_test(a_class_whose_letters_are_other_bytes_is_named),
         cmocka_unit_test(a_comment_that_reads_like_a_row_is_warned_of),
         cmocka_unit_test(rows_that_an_ignored_field_swallows_are_warned_of),

@@ -794,37 +794,53 @@ static void say_empty(const struct csv *c)
                            "data.missing lists, such as NA");
 }
 
-/* A label is any text if labels are not read, and a row can have no pair, so any text is libsvm. */
-static void say_no_pairs(const struct csv *c)
+/* A file of another kind that is read without an error: libsvm has any text for a label that is not read, and no pair in a row of
+ * zeros; and a header that is left out can be any line. */
+static void say_other_kind(const struct csv *c)
 {
-    for (size_t i = 0; i < c->paths.count && c->format.libsvm && !looked_partly(c); i++) {
-        const struct csv_file *f = &c->file[i];
-        if (!f->rows || f->pairs)
-            continue;
-        dataset_warn(c->reading,
-                     "%s: none of its %" PRIu64 " rows has a pair index:value, so all are rows of "
-                     "zeros; check that it is a file of libsvm, its first line is \"%s\"",
-                     f->path, f->rows, f->names.shown);
-        return;
-    }
+    for (const struct csv_file *f = c->file; f < c->file + c->paths.count; f++)
+        if (c->format.libsvm && f->rows && !f->pairs && !looked_partly(c)) {
+            dataset_warn(c->reading,
+                         "%s: none of its %" PRIu64 " rows has a pair index:value, so all are rows "
+                         "of zeros; check that it is a file of libsvm, its first line is \"%s\"",
+                         f->path, f->rows, f->names.shown);
+            return;
+        } else if (f->skipped_line && !f->rows && !f->names.hash) {
+            dataset_warn(c->reading,
+                         "%s: %s:%" PRIu64
+                         ": data.header: skip leaves this line out, and no row follows, but it has "
+                         "not the %" PRIu32
+                         " fields of data.columns, it is \"%s\"; check that it is the right file",
+                         c->reading->key, f->path, f->skipped_line, f->fields, f->names.shown);
+            return;
+        }
 }
 
-/* A part without a header of its own loses a row to data.header: skip. */
+/* A part without a header of its own loses a row to data.header: skip. A line without the names of the columns could be one. */
 static void say_skipped(const struct csv *c)
 {
     size_t skipped = 0, rows = 0;
-    const struct csv_file *first = NULL;
+    const struct csv_file *first = NULL, *nameless = NULL;
     char more[64] = "";
-    for (size_t i = 0; i < c->paths.count; i++) {
-        skipped += c->file[i].skipped_line > 0;
-        rows += c->file[i].skipped_row;
-        first = first || !c->file[i].skipped_row ? first : &c->file[i];
+    for (const struct csv_file *f = c->file; f < c->file + c->paths.count; f++) {
+        skipped += f->skipped_line > 0;
+        rows += f->skipped_row;
+        first = first || !f->skipped_row ? first : f;
+        nameless = nameless || !f->skipped_line || f->names.all || !f->rows ? nameless : f;
     }
-    if (rows > 1)
-        (void)snprintf(more, sizeof more, " (in %zu more files, too)", rows - 1);
     if (skipped > 1)
         log_info("%s: data.header: skip has left out the first line of each of %zu files",
                  c->reading->key, skipped);
+    if (nameless && !first && c->reading->unread) {
+        if (skipped > 1)
+            (void)snprintf(more, sizeof more, " (and the first line of %zu more files)",
+                           skipped - 1);
+        (void)err_set(c->reading->unread, ERR_INPUT,
+                      "%s:%" PRIu64 ": data.header: skip leaves this line out: \"%s\"%s",
+                      nameless->path, nameless->skipped_line, nameless->names.shown, more);
+    }
+    if (rows > 1)
+        (void)snprintf(more, sizeof more, " (in %zu more files, too)", rows - 1);
     if (first)
         dataset_warn(c->reading,
                      "%s: %s:%" PRIu64
@@ -1109,7 +1125,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         say_unknown(c, threads);
         say_others(c);
         say_empty(c);
-        say_no_pairs(c);
+        say_other_kind(c);
         say_skipped(c);
         if (!say_moved(c))
             say_differing(c);

@@ -616,7 +616,8 @@ static void name_columns(struct csv_file *file, const struct job_csv *job)
 {
     for (uint32_t i = 0; i < file->fields; i++) {
         const char *name = job->column[file->field[i].column].name;
-        add_header_name(&file->header, name, file->field[i].kind == COLUMN_IGNORE ? 0 : strlen(name));
+        add_header_name(&file->header, name,
+                        file->field[i].kind == COLUMN_IGNORE ? 0 : strlen(name));
     }
 }
 

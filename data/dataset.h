@@ -88,8 +88,8 @@ struct dataset_sink {
 };
 struct dataset_streamed {
     uint64_t rows, bad; /* bad: those of `rows` that are bad: piece->present tells them */
-    /* names columns of a header that the model does not read; without a header: those taken to be absent, where others could be;
-     * "": none */
+    /* names columns of a header that the model does not read; without a header: those taken to be absent, where others could be, or
+     * the first line that is left out, if it has not the names of the columns; "": none */
     struct errmsg unread;
 };
 /* Pass the rows of job->data.eval, or those that the job generates, to the sink: there can be none. schema: as the model was

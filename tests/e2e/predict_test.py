@@ -176,6 +176,24 @@ class PredictTest(ModelCase):
             for words in said:
                 self.assertIn(words, got.stderr)
 
+    def test_a_first_line_that_is_left_out_and_has_not_the_names_of_the_columns_is_shown(self):
+        (self.tmp / "a.csv").write_text("town,n,y\n" + "Rome,1,0\nOslo,2,1\n" * 20)
+        self.trained("data: {format: csv, header: skip, train: a.csv, columns: [category: town, key: n, label: y]}\n"
+                     "model: {input: {shape: auto}, layers: [{embedding_bag: {inputs: n, output_dim: 2, name: e}}, "
+                     "{dense: {inputs: [town, e], units: 1, activation: sigmoid}}], loss: binary_crossentropy}\n"
+                     "training: {batch_size: 20, epochs: 1}\noptimizer: {sgd: {learning_rate: 0.5}}\n")
+        (self.tmp / "two.csv").write_text("place,n\nRome,3\n")
+        shown = 'data.header: skip leaves this line out: "Genoa,5"'
+        for text, files, said in (("Genoa,5\nRome,1\n", [], f"one.csv:1: {shown}\n"),
+                                  ("\nGenoa,5\nRome,1\n", ["two.csv"], f"one.csv:2: {shown} (and the first line of 1 more files)\n"),
+                                  ("Town,N\nRome,1\n", [], None), ("Rome,5\nRome,1\n", [], None)):
+            (self.tmp / "one.csv").write_text(text)
+            for command in (["predict", str(self.out)], ["encode", str(self.out), "--output", "x.npz"]):
+                got = subprocess.run([str(MODEL), *command, "one.csv", *files], text=True, capture_output=True, cwd=self.tmp, timeout=DEADLINE_S)
+                self.assertEqual(got.returncode, 0, got.stderr)
+                self.assertEqual(got.stderr.count("leaves this line out: "), bool(said), got.stderr)
+                self.assertIn(said or "", got.stderr)
+
     def test_compressed_and_from_stdin(self):
         self.trained(CSV)
         data = (self.tmp / "eval.csv").read_bytes()

@@ -1184,6 +1184,31 @@ static void a_skipped_line_that_reads_like_a_row_is_said(void **state)
     teardown(&f);
 }
 
+static void a_skipped_line_of_a_file_without_rows_is_named_if_it_is_no_header(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *said;
+    } of[] = {
+        {"\n{\"error\": \"not found\"}",
+         "b.csv:2: data.header: skip leaves this line out, and no row follows, but it has not the "
+         "2 "
+         "fields of data.columns, it is \"{\"error\": \"not found\"}\"; check that it is the right "
+         "file"},
+        {"error\n# of the server\n", "b.csv:1: data.header: skip leaves this line out, and no row"},
+        {"a,b\n", "nothing"},
+        {"", "nothing"},
+        {"error\n3,4\n", "nothing"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        struct fixture f;
+        setup(&f, NUMBER_LABEL ", header: skip, comment: '# '", NULL, 0);
+        put(&f, "b.csv", of[i].text, strlen(of[i].text));
+        warns(&f, "a,b\n1,2\n", of[i].said);
+        teardown(&f);
+    }
+}
+
 static void a_skipped_header_of_another_order_is_said(void **state)
 {
     (void)state;
@@ -2975,6 +3000,7 @@ int main(void)
         cmocka_unit_test(an_empty_part_holds_no_rows_whatever_the_header),
         cmocka_unit_test(a_header_may_begin_in_a_later_piece),
         cmocka_unit_test(a_skipped_line_that_reads_like_a_row_is_said),
+        cmocka_unit_test(a_skipped_line_of_a_file_without_rows_is_named_if_it_is_no_header),
         cmocka_unit_test(a_skipped_header_of_another_order_is_said),
         cmocka_unit_test(skipped_headers_that_differ_are_said),
         cmocka_unit_test(missing_numbers_are_filled),

@@ -261,8 +261,9 @@ static void note_rounding(struct rounding *of, const struct array_file *f, const
     size_t column = (size_t)(at % columns), first = SAMPLE_ROWS * columns;
     for (size_t i = 0; i < n; i++, column = column + 1 < columns ? column + 1 : 0) {
         bool row = at + i < first;
-        if (row || rounding_picks(floats[i]))
-            rounding_add(&of[column], element_key(elements + i * width, f), floats[i], row);
+        const float left = rounding_flushed(floats[i]);
+        if (row || rounding_picks(left))
+            rounding_add(&of[column], element_key(elements + i * width, f), (double)left, row);
     }
 }
 

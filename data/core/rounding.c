@@ -1,5 +1,6 @@
 #include "data/core/rounding.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -85,12 +86,17 @@ uint64_t rounding_key(double number)
     return rng_u64(bits, 0);
 }
 
+float rounding_flushed(float number)
+{
+    return fabsf(number) < FLT_MIN ? 0 : number;
+}
+
 bool rounding_picks(float number)
 {
     const uint64_t odd = UINT64_C(0x9E3779B97F4A7C15);
     uint32_t bits;
     memcpy(&bits, &number, sizeof bits);
-    return (bits * odd) >> 59 == 0; /* one in PICKED */
+    return number != 0 && (bits * odd) >> 59 == 0; /* one in PICKED */
 }
 
 void rounding_count(struct rounding_counts *c, uint64_t number, double left)

@@ -33,7 +33,9 @@ struct rounding {
     struct rounding_counts rows, floats;
 };
 
-/* Whether a number that becomes this float is in the sample of floats. */
+/* The number as arithmetic takes it: a denormal one is 0. */
+float rounding_flushed(float number);
+/* Whether a number that becomes this float is in the sample of floats. 0 is not: many numbers can become it. */
 bool rounding_picks(float number);
 /* Equal for equal numbers. An integer can have digits that a double loses. */
 uint64_t rounding_key(double number);

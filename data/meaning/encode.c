@@ -119,14 +119,16 @@ static enum err note_rounding(struct learned *t, uint32_t cell, uint64_t number,
     return *of ? ERR_OK : ERR_NOMEM;
 }
 
-/* Up to 8 characters have at most 8 digits, of which float32 keeps more than a tenth apart. */
+/* Up to 8 characters have at most 8 digits, of which float32 keeps more than a tenth apart, unless their exponent makes them 0. */
 static enum err learned_note_float(struct learned *t, uint32_t cell, struct batch_text text,
                                    float v, bool sampled)
 {
     enum { SHORT_BYTES = 8 };
     uint64_t integer;
     double wide;
-    if (text.bytes <= SHORT_BYTES || !(sampled || rounding_picks(v)))
+    v = rounding_flushed(v);
+    const bool tiny = v == 0 && memchr(text.at, '-', text.bytes);
+    if ((text.bytes <= SHORT_BYTES && !tiny) || !(sampled || rounding_picks(v)))
         return ERR_OK;
     if (is_integer(text, &integer))
         return note_rounding(t, cell, rounding_key_of_integer(integer), v, sampled);

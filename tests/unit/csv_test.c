@@ -2248,6 +2248,11 @@ static void a_column_that_float32_makes_equal_is_warned_of(void **state)
     assert_non_null(strstr(said, "give the column a scale"));
     warning_of("number: t", "%.0f,%d\n", 1.7e12, 1, 20000, said); /* of several pieces */
     assert_non_null(strstr(said, "column t: "));
+    static const char *const tiny[] = {"%.0fe-60,%d\n", "-%.0fE-60,%d\n", "%.0fe-43,%d\n"};
+    for (size_t i = 0; i < sizeof tiny / sizeof *tiny; i++) { /* all are 0 */
+        warning_of("number: t", tiny[i], 1, 1, 60, said);
+        assert_non_null(strstr(said, "a sample has about 60 different numbers, but about 1 in"));
+    }
     static const struct {
         const char *column, *fmt;
         double first, step;
@@ -2259,6 +2264,8 @@ static void a_column_that_float32_makes_equal_is_warned_of(void **state)
         {"number: t", "%.9f,%d\n", 0.123456, 0.37}, /* decimals */
         {"number: t", "%.1f,%d\n", 999990, 0.1},
         {"number: t", "%.0f,%d\n", 1.7e9, 0}, /* one number */
+        {"number: t", "%.0fe-37,%d\n", 1, 1},
+        {"number: {name: t, scale: standard}", "%.0fe-60,%d\n", 1, 1},
     };
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
         warning_of(right[i].column, right[i].fmt, right[i].first, right[i].step, 400, said);

@@ -225,6 +225,14 @@ static void a_column_that_float32_makes_equal_is_warned_of(void **state)
             assert_non_null(
                 strstr(look.warning.text, "x.npy: column 1 of its rows: a sample has about "));
     }
+    static double tiny[ROWS][2]; /* a float holds them as denormals only */
+    for (int i = 0; i < ROWS; i++)
+        tiny[i][0] = i, tiny[i][1] = 1e-41 * i;
+    put(f, "x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (1000, 2), }", tiny,
+        sizeof tiny);
+    struct job job = job_of(f, both(f, "x.npy", "y.npy"));
+    assert_int_equal(dataset_look(&look, &job, 0, CLASSES, &f->e), ERR_OK);
+    assert_non_null(strstr(look.warning.text, "x.npy: column 1 of its rows: a sample has about "));
 }
 
 /* Floats that were scaled before they were saved, and numbers whose bytes are in another order. */

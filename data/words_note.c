@@ -1,8 +1,10 @@
 /* Words of a category that a reader would take for one word, or for a missing value. */
 #include "data/readers.h"
 
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
+#include <wctype.h>
 
 #include "common/base/mem.h"
 #include "common/base/printable.h"
@@ -11,6 +13,8 @@
 enum {
     WORDS = 1 << 20,  /* of more the first ones */
     WORD_BYTES = 256, /* longer ones are texts */
+    PLAIN_BYTES = 3 * WORD_BYTES,
+    BYTE_ORDER_MARK = 0xFEFF, /* it is warned of by itself */
     MARKERS = 9
 };
 
@@ -41,18 +45,90 @@ static size_t shorten_number(char *text, size_t bytes)
     return bytes - zeros;
 }
 
-/* The word without what is easily overlooked. Case alone tells codes of one letter apart. */
-static size_t plain_word(char out[static WORD_BYTES], const char *word, size_t bytes)
+/* Letters, each with the one that it becomes with this mark behind it: Latin ones, and four Cyrillic ones. */
+static const struct {
+    wchar_t mark;
+    const wchar_t *pairs;
+} compositions[] = {
+    {0x300, L"aàeèiìnǹoòuùwẁyỳâầêềôồăằơờưừ"},
+    {0x301, L"aácćeégǵiílĺnńoórŕsśuúwẃyýzźâấêếôốăắơớưứ"},
+    {0x302, L"aâcĉeêgĝhĥiîjĵoôsŝuûwŵyŷạậẹệọộ"},
+    {0x303, L"aãeẽiĩnñoõuũyỹâẫêễôỗăẵơỡưữ"},
+    {0x304, L"aāeēiīoōuū"},
+    {0x306, L"aăeĕgğiĭoŏuŭạặийуў"},
+    {0x307, L"cċeėgġzż"},
+    {0x308, L"aäeëiïoöuüyÿеёії"},
+    {0x309, L"aảeẻiỉoỏuủyỷâẩêểôổăẳơởưử"},
+    {0x30A, L"aåuů"},
+    {0x30B, L"oőuű"},
+    {0x30C, L"aǎcčdďeěiǐlľnňoǒrřsštťuǔzž"},
+    {0x31B, L"oơuư"},
+    {0x323, L"aạeẹiịoọuụyỵơợưự"},
+    {0x326, L"sștț"},
+    {0x327, L"cçgģkķlļnņrŗsştţ"},
+    {0x328, L"aąeęiįuų"},
+};
+
+/* The letter and the mark as one character; 0: they have none. */
+static uint32_t composed(uint32_t letter, uint32_t mark)
 {
-    size_t n = 0;
+    for (size_t i = 0; i < sizeof compositions / sizeof *compositions; i++)
+        for (const wchar_t *p = compositions[i].pairs; *p; p += 2)
+            if ((uint32_t)compositions[i].mark == mark && (uint32_t)*p == letter)
+                return (uint32_t)p[1];
+    return 0;
+}
+
+static bool is_mark(uint32_t code)
+{
+    return code >= 0x300 && code < 0x370;
+}
+
+/* A blank of any width, a tab, an end of a line. */
+static bool is_blank(uint32_t code)
+{
+    return code == ' ' || (code >= '\t' && code <= '\r') || code == 0x85 || code == 0xA0 ||
+           (code >= 0x2000 && code <= 0x200A) || code == 0x2028 || code == 0x2029 ||
+           code == 0x202F || code == 0x205F || code == 0x3000;
+}
+
+/* Append the character's bits, 7 in a byte. */
+static size_t append(char *out, size_t n, uint32_t code)
+{
+    for (; code > 0x7F; code >>= 7)
+        out[n++] = (char)(code | 0x80);
+    out[n++] = (char)code;
+    return n;
+}
+
+/* The word without what is easily overlooked. Case alone tells codes of one letter apart. */
+static size_t plain_word(char out[static PLAIN_BYTES], const char *word, size_t bytes, locale_t l)
+{
+    size_t n = 0, last = 0, used;
+    uint32_t before = 0, code;
     (void)csv_hint_trim(&word, &bytes);
-    for (size_t i = 0, hidden; i < bytes; i += hidden ? hidden : 1) {
-        hidden = csv_hint_invisible(word + i, bytes - i);
-        if (!hidden)
-            out[n++] =
-                (char)(word[i] >= 'A' && word[i] <= 'Z' && bytes > 1 ? word[i] | 0x20 : word[i]);
+    for (size_t i = 0; i < bytes; i += used) {
+        used = printable_character(word + i, bytes - i, &code);
+        if (!used) {
+            code = 0x110000 + (unsigned char)word[i]; /* beyond all characters */
+            used = 1;
+        }
+        if (code >= 0xFF01 && code <= 0xFF5E)
+            code -= 0xFF01 - '!'; /* of full width */
+        if (is_blank(code))
+            code = ' ';
+        const bool again = code == ' ' && (n == 0 || before == ' ');
+        if (again || (printable_is_unseen(code) && !is_mark(code) && code != BYTE_ORDER_MARK))
+            continue;
+        if (used < bytes)
+            code = (uint32_t)towlower_l((wint_t)code, l);
+        const uint32_t whole = is_mark(code) ? composed(before, code) : 0;
+        n = whole ? last : n;
+        last = n;
+        before = whole ? whole : code;
+        n = append(out, n, before);
     }
-    return shorten_number(out, n);
+    return shorten_number(out, n - (before == ' '));
 }
 
 static const char *shown(char out[static PRINTABLE_NAME_BYTES], const struct vocabulary *v,
@@ -68,15 +144,18 @@ static enum err note_equal(const struct reading *r, const struct schema_input *i
     struct vocabulary plain = {.count = 0};
     uint32_t last = in->words.count < WORDS ? in->words.count : WORDS, equal = 0, pair[2] = {0};
     uint32_t *first = mem_zalloc((size_t)last + 1, sizeof *first); /* of each plain word */
+    locale_t lower = newlocale(LC_CTYPE_MASK, "C.UTF-8", NULL);
     enum err err = first ? ERR_OK : ERR_NOMEM;
+    if (!lower)
+        lower = newlocale(LC_CTYPE_MASK, "C", NULL);
     for (uint32_t i = 0; i < last && !err; i++) {
-        char text[WORD_BYTES];
+        char text[PLAIN_BYTES];
         size_t bytes;
         uint32_t number;
         const char *word = vocabulary_text(&in->words, i, &bytes);
         if (bytes > WORD_BYTES)
             continue;
-        bytes = plain_word(text, word, bytes);
+        bytes = plain_word(text, word, bytes, lower);
         const uint32_t before = plain.count;
         err = vocabulary_add(&plain, text, bytes, &number);
         if (err)
@@ -91,12 +170,14 @@ static enum err note_equal(const struct reading *r, const struct schema_input *i
     if (equal)
         dataset_warn(r,
                      "%s: column %s: \"%s\" and \"%s\" are two words; %u of %u words differ from "
-                     "an earlier one in blanks (data.trim), invisible characters, case or zeros of "
-                     "a number alone; if they mean the same, write them equally in the files",
+                     "an earlier one in blanks (data.trim), invisible characters, case, bytes of a "
+                     "letter (NFC) or zeros of a number alone; if they mean the same, write them "
+                     "equally in the files",
                      r->key, SHOWN(in->name),
                      shown((char[PRINTABLE_NAME_BYTES]){""}, &in->words, pair[0]),
                      shown((char[PRINTABLE_NAME_BYTES]){""}, &in->words, pair[1]), equal, last);
     vocabulary_close(&plain);
+    freelocale(lower);
     mem_free(first);
     return err;
 }

@@ -154,8 +154,8 @@ size_t printable_format(char *out, size_t room, const char *fmt, ...)
 bool printable_is_unseen(uint32_t code)
 {
     return code == 0xA0 || code == 0xAD || (code >= 0x300 && code < 0x370) ||
-           (code >= 0x200B && code < 0x2010) || (code >= 0x2028 && code < 0x2030) ||
-           (code >= 0x2060 && code < 0x2065) || code == 0xFEFF;
+           (code >= 0x2000 && code < 0x2010) || (code >= 0x2028 && code < 0x2030) ||
+           (code >= 0x2060 && code < 0x2065) || code == 0xFEFF || (code >= 0xFE00 && code < 0xFE10);
 }
 
 size_t printable_visible(char *out, size_t room, const char *text, size_t bytes)

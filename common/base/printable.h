@@ -45,7 +45,7 @@ enum { PRINTABLE_BYTES = 4096 };
 #define PRINTABLE(text) printable_text((char[PRINTABLE_BYTES]){""}, PRINTABLE_BYTES, text)
 
 /* True for a character that cannot be seen, or is seen as part of the letter before it: a soft hyphen, marks of the direction of
- * text, spaces that are no blank, and the marks of decomposed letters (NFD). */
+ * text, spaces that are no blank, variation selectors, and the marks of decomposed letters (NFD). */
 bool printable_is_unseen(uint32_t code);
 
 /* Copies a text for a message, made printable, into `room` > 3 bytes: of one that does not fit its beginning, and "...". A character

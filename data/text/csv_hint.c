@@ -56,16 +56,6 @@ static const char *invisible_hint(const char *text, size_t bytes)
     return NULL;
 }
 
-size_t csv_hint_invisible(const char *text, size_t bytes)
-{
-    for (size_t i = 0; i < INVISIBLE_CHARACTERS && (unsigned char)*text >= 0x80; i++) {
-        const size_t n = strlen(invisible_characters[i].character);
-        if (bytes >= n && memcmp(text, invisible_characters[i].character, n) == 0)
-            return n;
-    }
-    return 0;
-}
-
 const char *csv_hint_number(const char *text, size_t bytes, const char *usual)
 {
     bool digit = false, separator = false;

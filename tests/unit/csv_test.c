@@ -1506,7 +1506,19 @@ static void words_that_look_equal_or_missing_are_said(void **state)
         {"[\"\"]", "1,01\n2,1\n", "\"01\" and \"1\""},
         {"[\"\"]", "1,02.\n2,2.00\n", "\"02.\" and \"2.00\""},
         {"[\"\"]", "1,3.1\n2,3.10\n1,10\n2,1\n", "nothing"}, /* of versions, or chapters */
-        {"[\"\"]", "1,u\xC2\xA0v\n2,uv\n", "are two words; 1 of 2"},
+        {"[\"\"]", "1,u\xE2\x80\x8Bv\n2,uv\n", "\"u<U+200B>v\" and \"uv\" are two words; 1 of 2"},
+        {"[\"\"]", "1,u  v\n2,u\xC2\xA0v\n1,u\xE2\x80\x89v\n2,u\tv\n1,u v\n2,uv\n",
+         "\"u  v\" and \"u<U+00A0>v\" are two words; 4 of 6"},
+        {"[\"\"]", "1,\"u\n\"\n2,u\n1,\"u\r\"\n", "are two words; 2 of 3"},
+        {"[\"\"]", "1,uv\n2,u\u00ADv\n1,uv\uFE0F\n2,\uFF35v\n", "are two words; 3 of 4"},
+        {"[\"\"]", "1,\u00C9T\u00C9\n2,\u00E9t\u00E9\n1,E\u0301t\u00E9\n2,e\u0301te\u0301\n",
+         "are two words; 3 of 4"},
+        {"[\"\"]", "1,\u0416\u0418\u0306\n2,\u0436\u0439\n", "are two words; 1 of 2"},
+        {"[\"\"]", "1,\u1EAFn\n2,a\u0306\u0301n\n", "are two words; 1 of 2"}, /* two marks */
+        {"[\"\"]", "1,cote\n2,cot\u00E9\n1,c\u00F4te\n2,cote\u0303\n1,\u00E9\n2,\u00C9\n",
+         "nothing"},
+        {"[\"\"]", "1,caf\xE9\n2,caf\xC9\n1,caf\n", "nothing"}, /* no UTF-8 */
+        {"[\"\"]", "1,A\n2,a\n1,A \n", "\"A\" and \"A \" are two words; 1 of 3"},
         {"[\"\"]", "1,a\n2,A\n1,0\n2,10\n1,1e1\n2,0.1\n1,1.2.0\n2,1.2\n1,\n", "nothing"},
         {"[\"\"]", "1,\\N\n2,x\n1,None\n",
          "data.train: column c: \"\\N\", \"None\": read as a word like others; if it marks a "

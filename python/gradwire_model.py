@@ -456,18 +456,25 @@ def read_safetensors(path):
             for name, t in header.items()}, metadata
 
 
-PACKED = {b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\3\4": "zip", b"\x04\x22\x4d\x18": "lz4"}
+NO_TEXT = {rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18": "zstd: decompress it first", rb"\xfd7zXZ\0": "xz: decompress it first",
+           rb"BZh.(1AY&SY|\x17\x72\x45\x38\x50\x90)": "bzip2: decompress it first", rb"PK\x03\x04": "zip: decompress it first",
+           rb"\x04\x22\x4d\x18": "lz4: decompress it first", rb".{257}ustar(\0|  \0)": "tar: unpack it first",
+           rb"PAR1\x15": "a Parquet file: convert it to csv", rb"ARROW1\0\0": "an Arrow (Feather) file: convert it to csv",
+           rb"\x89HDF\r\n\x1a\n": "an HDF5 file: convert it to csv", rb"\x93NUMPY": "an npy file: convert it to csv",
+           rb"version https://git-lfs\.": "a pointer of Git LFS, not the data: git lfs pull",
+           rb"\xff\xfe|\xfe\xff|\0\0\xfe\xff": "it is UTF-16 or UTF-32, and only UTF-8 is read; convert it with iconv"}
 
 
 def _open(path):
-    with open(path, "rb") as file:
-        magic = file.read(6)
-    for begin, name in PACKED.items():
-        if magic.startswith(begin):
-            raise ModelError(f"{path}: {name}: decompress it first")
-    if magic[:2] in (b"\xff\xfe", b"\xfe\xff") or magic[:4] == b"\0\0\xfe\xff":
-        raise ModelError(f"{path}: it is UTF-16 or UTF-32, and only UTF-8 is read; convert it with iconv")
-    return (gzip.open if magic[:2] == b"\x1f\x8b" else open)(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n")
+    for opener in open, gzip.open:
+        with opener(path, "rb") as file:
+            head = file.read(512)
+        for begin, said in NO_TEXT.items():
+            if re.match(begin, head, re.DOTALL):
+                raise ModelError(f"{path}: {said}")
+        if head[:2] != b"\x1f\x8b":
+            return opener(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n")
+    raise ModelError(f"{path}: gzip in gzip: decompress it once")
 
 
 def _lines(path):

@@ -158,10 +158,17 @@ class ReadTest(unittest.TestCase):
         for damaged in (whole[:-9], whole[:40] + b"\xff\xff" + whole[42:], whole[:-6] + b"\0" + whole[-5:], whole + b"more"):
             self.refused("a.csv: its gzip data are damaged", damaged)
 
-    def test_what_other_programs_compressed_is_no_text(self):
-        for pack, name in ((bz2.compress, "bzip2"), (lzma.compress, "xz"), (lambda data: b"PK\3\4" + data, "zip"),
-                           (lambda data: b"\x04\x22\x4d\x18" + data, "lz4")):
-            self.refused(f"a.csv: {name}: decompress it first", pack(b"0,1,2\n" * 20))
+    def test_other_formats_are_no_text_also_in_gzip(self):
+        rows = b"0,1,2\n" * 50
+        for head, said in ((b"\x28\xb5\x2f\xfd", "zstd: decompress it first"), (b"\x50\x2a\x4d\x18\4\0\0\0", "zstd"), (b"PK\3\4", "zip"),
+                           (b"\x04\x22\x4d\x18", "lz4"), (b"PAR1\x15", "a Parquet file"), (b"ARROW1\0\0", "an Arrow"), (b"\x93NUMPY", "an npy file"),
+                           (b"\x89HDF\r\n\x1a\n", "an HDF5 file"), (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
+                           (b"a.csv".ljust(257, b"\0") + b"ustar\0", "tar"), (b"\xff\xfe", "it is UTF-16")):
+            for data in (head + rows, gzip.compress(head + rows)):
+                self.refused(f"a.csv: {said}", data)
+        for data, said in ((bz2.compress(rows), "bzip2"), (lzma.compress(rows), "xz"), (gzip.compress(gzip.compress(rows)), "gzip in gzip")):
+            self.refused(f"a.csv: {said}: decompress it", data)
+        self.assertEqual(self.read(b"BZh,1\n"), [{"a": "BZh", "b": "1"}])
 
 
 def columns(*specs, missing=("",), features=0):

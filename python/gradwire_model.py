@@ -350,6 +350,14 @@ def column(spec, missing, wide=True):
     return kind(spec, missing, wide)
 
 
+class DictRow(dict):
+    """A row of a file, with its place, FILE:LINE, for errors."""
+
+
+class ListRow(list):
+    """The same of a file some of whose columns have no name."""
+
+
 class Encoding:
     """encoding.json: how a row becomes features and keys. It needs no numpy."""
 
@@ -405,7 +413,10 @@ class Encoding:
         """The value of a column in a row: a number, the number of a word or bucket, or a list of (key, weight)."""
         if c.kind == "cross":
             return c.cross([self.cell(row, self.keys[name]) for name in c.of])
-        return c.encode(self.field(row, c))
+        try:
+            return c.encode(self.field(row, c))
+        except ModelError as e:
+            raise ModelError(f"{row.place}: {e}" if hasattr(row, "place") else e) from None
 
     def row_features(self, row):
         """The model's input for one row, as a list."""
@@ -888,7 +899,9 @@ class Model:
                 raise ModelError(f"{path}: a row without its label: give each column of the job a name")
             if any(here[i] in used for i in wrong):
                 raise ModelError(f"{path}:{line}: text follows the quotes of a field, or blanks are around them (data.trim)")
-            yield fields if None in here else dict(zip(here, fields))
+            row = ListRow(fields) if None in here else DictRow(zip(here, fields))
+            row.place = f"{path}:{line}"
+            yield row
 
     def _read_libsvm(self, path):
         label, keys = ([c.name for c in self.encoding.fields if c.kind == kind][0] for kind in ("label", "keys"))
@@ -902,7 +915,9 @@ class Model:
                 for (before, _), (index, _) in zip(pairs, pairs[1:]):
                     if index <= before:
                         raise ModelError(f"{path}:{number}: index {index} follows {before}: indices must ascend")
-                yield {**{label: word for word in first}, keys: pairs}
+                row = DictRow({**{label: word for word in first}, keys: pairs})
+                row.place = f"{path}:{number}"
+                yield row
 
     @staticmethod
     def _libsvm_pair(where, word):

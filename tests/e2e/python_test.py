@@ -142,6 +142,19 @@ class ReadTest(unittest.TestCase):
             with self.subTest(line), self.assertRaisesRegex(reader.ModelError, "a.svm:2: "):
                 read(f"1 1:1\n{line}\n")
 
+    def test_an_error_in_a_value_has_the_file_and_line_of_its_row(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "a.csv"
+            path.write_text('y,"age"\n0,"1"\n\n1,4x\n')
+            for header, names in (("names", ("y", "age")), ("skip", (None, "age"))):
+                model = reader.Model.__new__(reader.Model)
+                model.data = {"format": "csv", "delimiter": "comma", "quotes": True, "trim": False, "header": header}
+                model.encoding = columns({"name": names[0], "kind": "label"}, number("age", 0), features=1)
+                rows = list(model.read(path))
+                self.assertEqual(model.encoding.row_features(rows[0]), [1.0])
+                with self.assertRaisesRegex(reader.ModelError, 'a.csv:4: column "age": "4x" is not a number'):
+                    model.encoding.row_features(rows[1])
+
     def test_a_header_names_an_input_of_the_model_once(self):
         self.refused('its header names "a" twice', b"y,a,b,a\n0,1,2,3\n", header="names")
         for other in "z", "y":  # of no column, and of the label, which is not read

@@ -496,6 +496,98 @@ def _lines(path):
         raise ModelError(f"{path}: its gzip data are damaged: {e}") from None
 
 
+class Said:
+    """Warns of the first line of each kind in a file, as `predict` does."""
+
+    def __init__(self, path):
+        self.path, self.kinds = path, set()
+
+    def __call__(self, line, what, depth=4):
+        """depth: the number of frames up to the program that iterates over the rows."""
+        if what not in self.kinds:
+            self.kinds.add(what)
+            warnings.warn(f"{self.path}:{line}: {what}", stacklevel=depth)
+
+    def see_mark(self, line, text, depth):
+        if text.startswith("\ufeff"):
+            self(line, "a byte order mark (U+FEFF) begins this line, and belongs to its first field; if files were joined, remove it",
+                 depth)
+
+    def see_nuls(self, line, text, depth):
+        if "\0" in text:
+            many = text.startswith("\0" * 8) or text.rstrip("\n").endswith("\0" * 8)
+            self(line, "this line has NUL bytes in a row, as a crash leaves them at the end of a file; remove them: "
+                 "tr -d '\\0' < FILE > NEW" if many else "a NUL byte, which is read like any other: is it text of UTF-16?", depth)
+
+
+class Header:
+    """The first line of a csv file, and what the lines have of the names and values of the columns.
+
+    columns: for each field its own; None if there is none of its name. how: data.header."""
+
+    def __init__(self, columns, how, said, line, fields, wrong):
+        self.how, self.said, self.line, self.there, self.fields, self.rows = how, said, line, len(fields), len(columns), 0
+        self.columns = [(i, c) for i, c in enumerate(columns) if c and c.kind not in ("label", "weight", "ignore")]
+        self.names = [(i, c.name) for i, c in self.columns if c.name]
+        self.first = sorted(self.bare_fields(fields if how != "none" else [c.name or "" for c in columns], str.lower))
+        self.has_names, moved = self.find_names(fields)
+        if how == "none" and self.has_names:
+            said(line, f"this line has the names of the columns{' in another order' if moved else ''}, but is read as a row: "
+                 f"use data.header: names{'' if moved else ', or skip'}")
+        if how == "skip" and self.reads_like_row(fields, wrong):
+            said(line, "data.header: skip leaves this line out, but it reads like a row; for files without a header use data.header: none")
+        if how == "skip" and moved:
+            said(line, f'data.header: skip leaves this line out, but it names "{moved[0]}" in field {moved[1]}, which data.columns has in '
+                 f"field {moved[2]}; data.header: names finds columns by their names")
+
+    @staticmethod
+    def bare_fields(fields, case=str):
+        return [case(field.strip(' \t"\ufeff')) for field in fields]
+
+    def find_names(self, fields):
+        """(the line has all names, (a name, its place, the place of its column) of the first that is elsewhere, or None)"""
+        if len(fields) != self.fields:
+            return False, None
+        bare, small, moved = self.bare_fields(fields), self.bare_fields(fields, str.lower), None
+        for i, name in self.names:
+            at = bare.index(name) if name in bare else small.index(name.lower()) if name.lower() in small else i
+            if not moved and bare[i] != name and (bare[at] == name or small[i] != small[at]):
+                moved = name, at + 1, i + 1
+        return bool(self.names) and {name.lower() for _, name in self.names} <= set(small), moved
+
+    def reads_like_row(self, fields, wrong):
+        """The text fits the columns as few headers and comments do: it has a number or a known word, and no text for a number."""
+        if fields is None or wrong or len(fields) != self.fields:
+            return False
+        there = [(c, fields[i]) for i, c in self.columns if c.kind in ("number", "category") and c.text(fields[i]) is not None]
+        fits = [field in c.number if c.kind == "category" else bool(NUMBER.fullmatch(field)) for c, field in there]
+        return any(fits) and all(fit or c.kind == "category" for fit, (c, _) in zip(fits, there))
+
+    def see_row(self, line, fields):
+        """Of a row that is not the first line."""
+        self.rows += 1
+        small, has = self.bare_fields(fields, str.lower), "this line has the names of the columns, but is read as a row"
+        again = sorted(small) == self.first
+        if again and self.how != "none":
+            self.said(line, "this line is the header again, and is read as a row; if files were joined, remove it")
+        elif self.how == "skip" and self.rows == 1 and not self.has_names and self.find_names(fields)[0]:
+            self.said(line, f"{has}, as data.header: skip has left out line {self.line}: remove the lines before it")
+        elif again or self.names and len(small) == self.fields and all(small[i] == name.lower() for i, name in self.names):
+            self.said(line, f"{has}; if files were joined, remove it")
+
+    def see_comments(self, text):
+        for line, comment in text.comments:
+            if self.reads_like_row(*text.split(comment)[:2]):
+                self.said(line, "this line begins with data.comment and is left out, but it reads like a row; if it is one, write its "
+                          "first field in quotes, or choose another data.comment")
+        text.comments.clear()
+
+    def see_end(self):
+        if self.how == "skip" and not self.rows and self.there != self.fields:
+            self.said(self.line, f"data.header: skip leaves this line out, and no row follows: it has {self.there} of the {self.fields} "
+                      "fields of data.columns: is it csv?")
+
+
 class CsvText:
     """The fields of csv text: docs/reference/data.md, "Quotes". `data`: the options of the job's section data."""
 
@@ -507,16 +599,20 @@ class CsvText:
         escape, ends = re.escape(self.escape), re.escape(self.delimiter) + r"\n"
         self.plain = re.compile(rf"(?:[^{ends}{escape}]|{escape}.)*" if escape else rf"[^{ends}]*", re.DOTALL)
         self.mark = re.compile('["' + escape + "]")
+        self.comments = []  # (line, text) of the last ones
 
     def records(self, path):
         """(line, fields, numbers of fields with text behind their quotes, or blanks before them) of each row."""
-        text, first, lines, rows, empty, between = "", 1, 0, 0, [], []
+        text, first, lines, rows, empty, between, said = "", 1, 0, 0, [], [], Said(path)
         for line in _lines(path):
             lines += 1
+            said.see_nuls(lines, line, 5)
             if not text:
                 first = lines
                 if self.comment and line.startswith(self.comment):
+                    self.comments.append((lines, line.rstrip("\n") + "\n"))
                     continue
+                said.see_mark(lines, line, 5)
                 if not line.strip("\r\n" + self.blanks):
                     empty.append(lines)
                     continue
@@ -880,28 +976,42 @@ class Model:
                 raise ModelError(f'{path}: its header names "{c.name}" twice')
 
     def _read_csv(self, path):
-        header, names, here = self.data["header"], [c.name for c in self.encoding.fields], None
+        how, names, here = self.data["header"], [c.name for c in self.encoding.fields], None
         used = {c.name for c in self.encoding.fields if c.kind != "ignore"}
-        text = CsvText(self.data)
+        text, said = CsvText(self.data), Said(path)
         for line, fields, wrong in text.records(path):
             if here is None:  # the first line decides, also if it is skipped: a file has labels in all rows, or in none
-                here = fields if header == "names" else [c.name for c in self.encoding.columns_of(len(fields))]
-                if header == "names":
+                columns = self.encoding.columns_of(len(fields))
+                here = fields if how == "names" else [c.name for c in columns]
+                if how == "names":
+                    columns = [dict(zip(names, self.encoding.fields)).get(name) for name in fields]
                     if not all(text.is_quoted_between_blanks(fields[i]) for i in wrong):  # such a name has its quotes
                         raise ModelError(f"{path}:{line}: text follows the quotes of a name in its header")
                     self._check_header(path, fields)
-                if header != "none":
+                header = Header(columns, how, said, line, fields, wrong)
+                if how != "none":
+                    text.comments.clear()
                     continue
+            else:
+                header.see_row(line, fields)
+            header.see_comments(text)
             if len(fields) != len(here):
                 before = "the model's columns are" if here == names else "the lines before it have"
                 raise ModelError(f"{path}:{line}: it has {len(fields)} fields, {before} {len(here)}")
-            if header != "names" and None in names and len(here) < len(names):
+            if how != "names" and None in names and len(here) < len(names):
                 raise ModelError(f"{path}: a row without its label: give each column of the job a name")
             if any(here[i] in used for i in wrong):
                 raise ModelError(f"{path}:{line}: text follows the quotes of a field, or blanks are around them (data.trim)")
+            if any("\n" in fields[i] for i in wrong):
+                said(line, "a field in quotes of a column that is not read goes on over the ends of lines, and text follows its closing "
+                     "quote, so rows are part of it; if a backslash escapes quotes, use data.escape: backslash; if quotes are text, "
+                     "data.quotes: false", 3)
             row = ListRow(fields) if None in here else DictRow(zip(here, fields))
             row.place = f"{path}:{line}"
             yield row
+        if here is not None:
+            header.see_comments(text)
+            header.see_end()
 
     def _read_libsvm(self, path):
         label, keys = ([c.name for c in self.encoding.fields if c.kind == kind][0] for kind in ("label", "keys"))

@@ -107,7 +107,9 @@ class ReadTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "a.csv"
             path.write_bytes(text)
-            return list(model.read(path))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return list(model.read(path))
 
     def refused(self, said, text, **options):
         with self.assertRaisesRegex(reader.ModelError, said):
@@ -182,6 +184,84 @@ class ReadTest(unittest.TestCase):
         for data, said in ((bz2.compress(rows), "bzip2"), (lzma.compress(rows), "xz"), (gzip.compress(gzip.compress(rows)), "gzip in gzip")):
             self.refused(f"a.csv: {said}: decompress it", data)
         self.assertEqual(self.read(b"BZh,1\n"), [{"a": "BZh", "b": "1"}])
+
+
+class WarnTest(unittest.TestCase):
+    """Lines of which predict warns, too: with the file and the line, the first of each kind."""
+    PLAN = {"name": "plan", "kind": "category", "category": {"words": ["basic", "pro"]}}
+    AGE = {"name": "age", "kind": "number", "number": {}}
+    USER = {"name": "user", "kind": "key", "key": {"hash": True, "space": "user", "buckets": None, "missing": "empty"}}
+    LABEL = {"name": "left", "kind": "label"}
+
+    def said(self, text, *specs, options=(), rows=None):
+        """The warnings about the file, each from its line on."""
+        model = reader.Model.__new__(reader.Model)
+        model.data = {"format": "csv", "delimiter": "comma", "quotes": True, "trim": False, "header": "none", **dict(options)}
+        model.encoding = columns(*(specs or (self.PLAN, self.USER, self.LABEL)))
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as got:
+            warnings.simplefilter("always")
+            path = pathlib.Path(folder) / "a"
+            path.write_bytes(text.encode())
+            self.assertEqual(len(list(model.read(path))), text.count("\n") if rows is None else rows)
+            self.assertEqual({w.filename for w in got} - {__file__}, set())
+        return [str(w.message).removeprefix(f"{path}:") for w in got]
+
+    def begins(self, expected, text, *specs, **options):
+        said = self.said(text, *specs, **options)
+        self.assertEqual([line[:len(begin)] for line, begin in zip(said, expected)], expected)
+        self.assertEqual(len(said), len(expected), said)
+
+    def test_a_file_of_rows_is_not_warned_of(self):
+        for header in "none", "skip", "names":
+            first = "" if header == "none" else '"plan", user,left\n' if header == "skip" else "user,plan,left\n"
+            self.begins([], first + "basic,u1,no\nteam,plan,no\n", options={"header": header}, rows=2)
+        self.begins([], "age,left\n", self.AGE, self.LABEL, options={"header": "skip"}, rows=0)
+        self.begins([], "", options={"header": "skip"})
+
+    def test_lines_of_joined_files(self):
+        again = "2: this line is the header again, and is read as a row; if files were joined, remove it"
+        for second in "plan,user,left", 'user," plan ",left', "PLAN,USER,LEFT", "\ufeffplan,user,left":
+            for header in "names", "skip":
+                text = f"plan,user,left\n{second}\nbasic,u1,no\n{second}\n"
+                mark = ["2: a byte order mark (U+FEFF) begins this line, and belongs to its first field; if files were joined"] * second.startswith("\ufeff")
+                self.begins([*mark, again], text, options={"header": header}, rows=3)
+            self.begins([*mark, "2: this line has the names of the columns, but is read as a row; if files were joined, remove it"],
+                        f"basic,u1,no\n{second}\n{second}\n")
+        self.begins(["2: a byte order mark"], "basic,u1\n\ufeffpro,u2\nbasic,\ufeffu2\n\ufeffpro,u1\n")
+        self.begins([], '"a\n\ufeffb",u2\n', rows=1)
+
+    def test_a_header_that_is_read_as_a_row(self):
+        for first, said in (("plan,user", ": use data.header: names, or skip"), ("PLAN,User,x", ": use data.header: names, or skip"),
+                            ("user,plan", " in another order, but is read as a row: use data.header: names")):
+            (message,) = self.said(first + "\n")
+            self.assertIn("1: this line has the names of the columns", message)
+            self.assertTrue(message.endswith(said), message)
+        self.begins(["2: this line has the names of the columns, but is read as a row, as data.header: skip has left out line 1: remove"],
+                    "my,report\nplan,user\nbasic,u1\n", options={"header": "skip"}, rows=2)
+
+    def test_a_row_that_is_left_out(self):
+        skip = {"header": "skip"}
+        self.begins(["1: data.header: skip leaves this line out, but it reads like a row; for files without a header use data.header: none"],
+                    "basic,u1\npro,u2\n", options=skip, rows=1)
+        self.begins(["1: data.header: skip leaves this line out, but it reads like a row"], "5\n6\n", self.AGE, self.LABEL, options=skip, rows=1)
+        for first in "new,u1", "x,5", '"basic"x,u1':
+            self.begins([], first + "\npro,u2\n", options=skip, rows=1)
+        self.begins([], "basic,x\npro,1\n", self.PLAN, self.AGE, options=skip, rows=1)
+        self.begins(['1: data.header: skip leaves this line out, but it names "plan" in field 2, which data.columns has in field 1; data.header'],
+                    "user,plan\nu1,pro\n", options=skip, rows=1)
+        for text in "<html><body>404 Not Found</body></html>", '{"error":"not found"}\n':
+            self.begins(["1: data.header: skip leaves this line out, and no row follows: it has 1 of the 3 fields"], text, options=skip, rows=0)
+        options = {"comment": "#"}
+        self.begins(["1: this line begins with data.comment and is left out, but it reads like a row; if it is one, write its first field in quotes"],
+                    "#u1,basic\nu1,basic\n#u2,basic\n", self.USER, self.PLAN, options=options, rows=1)
+        self.begins(["3: this line begins with data.comment"], "#u1,x\nu1,basic\n#u2,basic\n", self.USER, self.PLAN, options=options, rows=1)
+        self.begins(["1: a field in quotes of a column that is not read goes on over the ends of lines, and text follows its closing quote"],
+                    'basic,"a\nb"c,u\n', self.PLAN, {"name": None, "kind": "ignore"}, self.USER, rows=1)
+
+    def test_bytes_that_no_text_has(self):
+        self.begins(["2: a NUL byte, which is read like any other: is it text of UTF-16?"], "basic,u1\npro,u\0\n\0,\n")
+        for line in "\0" * 8 + "pro,u", "pro,u" + "\0" * 8:
+            self.begins(["2: this line has NUL bytes in a row, as a crash leaves them at the end of a file; remove them"], f"basic,u1\n{line}\n")
 
 
 def columns(*specs, missing=("",), features=0):

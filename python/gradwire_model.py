@@ -187,6 +187,7 @@ class Column:
     def __init__(self, spec, missing, wide=True):
         self.wide = wide  # numbers are doubles until they are encoded
         self.name, self.kind = spec["name"] if spec["name"] is None else _text(spec["name"]), spec["kind"]
+        self.classes = spec.get("classes")
         self.missing, self.feature, self.width = missing, spec.get("feature"), spec.get("width", 0)
         self.how = spec.get(next((k for k in ("number", "buckets", "category", "key") if k in spec), ""), {})
 
@@ -496,6 +497,10 @@ def _lines(path):
         raise ModelError(f"{path}: its gzip data are damaged: {e}") from None
 
 
+def _more(lines):
+    return f" (and {len(lines) - 1} more)" if lines[1:] else ""
+
+
 class Said:
     """Warns of the first line of each kind in a file, as `predict` does."""
 
@@ -629,7 +634,7 @@ class CsvText:
         if text:
             raise ModelError(f"{path}:{first}: a quote begins a field of this row, and is never closed")
         if between:
-            warnings.warn(f"{path}:{between[0]}: this line{f' (and {len(between) - 1} more)' if between[1:] else ''} is empty, and is no "
+            warnings.warn(f"{path}:{between[0]}: this line{_more(between)} is empty, and is no "
                           "row; a missing value of a file with one column is written " + ('""' if self.quotes else "as a text that "
                           "data.missing lists, such as NA"), stacklevel=3)
 
@@ -1014,20 +1019,38 @@ class Model:
             header.see_end()
 
     def _read_libsvm(self, path):
-        label, keys = ([c.name for c in self.encoding.fields if c.kind == kind][0] for kind in ("label", "keys"))
+        label, keys = (next(c for c in self.encoding.fields if c.kind == kind) for kind in ("label", "keys"))
+        said, empty, between, bare, rows, any_pairs, begin = Said(path), [], [], False, 0, False, ""
         for number, line in enumerate(_lines(path), 1):
+            said.see_mark(number, line, 4)
+            said.see_nuls(number, line, 4)
             if "\r" in line.rstrip("\r\n"):
                 raise ModelError(f"{path}: a CR without LF: its line ends are not LF or CR LF")
             words = re.findall(r"[^ \t\r\n]+", line.split("#")[0])
-            if words:
-                first = [] if ":" in words[0] else [words.pop(0)]  # a pair has a colon, a label has none
-                pairs = [self._libsvm_pair(f"{path}:{number}", w) for i, w in enumerate(words) if i or not w.startswith("qid:")]
-                for (before, _), (index, _) in zip(pairs, pairs[1:]):
-                    if index <= before:
-                        raise ModelError(f"{path}:{number}: index {index} follows {before}: indices must ascend")
-                row = DictRow({**{label: word for word in first}, keys: pairs})
-                row.place = f"{path}:{number}"
-                yield row
+            if not words:
+                empty += [] if "#" in line else [number]
+                continue
+            first = [] if ":" in words[0] else [words.pop(0)]  # a pair has a colon, a label has none
+            pairs = [self._libsvm_pair(f"{path}:{number}", w) for i, w in enumerate(words) if i or not w.startswith("qid:")]
+            for (before, _), (index, _) in zip(pairs, pairs[1:]):
+                if index <= before:
+                    raise ModelError(f"{path}:{number}: index {index} follows {before}: indices must ascend")
+            if len(pairs) > keys.how["max_values"]:
+                raise ModelError(f"{path}:{number}: it has more than max_values: {keys.how['max_values']} pairs")
+            if first and not pairs and not label.classes and not NUMBER.fullmatch(first[0]):
+                said(number, "the label of this line is not a number, and no pair follows: is it a row?", 3)
+            begin = begin or line.strip()
+            between += empty
+            rows, bare, any_pairs, empty = rows + 1, bare or not first, any_pairs or bool(pairs), []
+            row = DictRow({**{label.name: word for word in first}, keys.name: pairs})
+            row.place = f"{path}:{number}"
+            yield row
+        if bare and between:
+            said(between[0], f"this line{_more(between)} is empty, and is no row; in a file without labels a row of zeros is written 0, as a "
+                 "label alone", 3)
+        if rows and not any_pairs:
+            warnings.warn(f"{path}: none of its {rows} rows has a pair index:value, so all are rows of zeros; check that it is a file of "
+                          f'libsvm, its first row is "{begin:.60}"', stacklevel=2)
 
     @staticmethod
     def _libsvm_pair(where, word):

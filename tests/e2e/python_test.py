@@ -129,7 +129,8 @@ class ReadTest(unittest.TestCase):
         model = reader.Model.__new__(reader.Model)
         model.data = {"format": "libsvm"}
         model.encoding = reader.Encoding.__new__(reader.Encoding)
-        model.encoding.fields = [types.SimpleNamespace(name=kind, kind=kind) for kind in ("label", "keys")]
+        model.encoding.fields = [types.SimpleNamespace(name=kind, kind=kind, classes=None, how={"max_values": 3})
+                                 for kind in ("label", "keys")]
 
         def read(text):
             with tempfile.TemporaryDirectory() as folder:
@@ -140,7 +141,7 @@ class ReadTest(unittest.TestCase):
         self.assertEqual(read("1 qid:3 2:0.5 7:1\n2:1\n"), [{"label": "1", "keys": [(2, 0.5), (7, 1)]}, {"keys": [(2, 1)]}])
         self.assertEqual(read("1\t2:+.5e1 \r\n"), [{"label": "1", "keys": [(2, 5)]}])
         for line in ("1 2:nan", "1 2:x", "1 x:2", "1 -1:2", "1 2:1 2:1", "1 3:1 2:1", f"1 {1 << 64}:1", "1 2:1_0", "1 2:1e39", "1 2:",
-                     "1 2:\uff11", "1 2:1\xa03:1", "1 2:1\x0c3:1", "1 2:1\x0c"):
+                     "1 2:\uff11", "1 2:1\xa03:1", "1 2:1\x0c3:1", "1 2:1\x0c", "1 1:1 2:1 3:1 4:1"):
             with self.subTest(line), self.assertRaisesRegex(reader.ModelError, "a.svm:2: "):
                 read(f"1 1:1\n{line}\n")
 
@@ -257,6 +258,26 @@ class WarnTest(unittest.TestCase):
         self.begins(["3: this line begins with data.comment"], "#u1,x\nu1,basic\n#u2,basic\n", self.USER, self.PLAN, options=options, rows=1)
         self.begins(["1: a field in quotes of a column that is not read goes on over the ends of lines, and text follows its closing quote"],
                     'basic,"a\nb"c,u\n', self.PLAN, {"name": None, "kind": "ignore"}, self.USER, rows=1)
+
+    def test_lines_that_are_no_rows_of_libsvm(self):
+        keys = {"name": "f", "kind": "keys", "key": {"hash": False, "space": None, "buckets": None, "missing": "none", "max_values": 3}}
+
+        def begins(expected, text, rows, label=self.LABEL):
+            self.begins(expected, text, label, keys, rows=rows, options={"format": "libsvm"})
+
+        none = "rows has a pair index:value, so all are rows of zeros; check that it is a file of libsvm, its first row is"
+        empty = "is empty, and is no row; in a file without labels a row of zeros is written 0, as a label alone"
+        no_label = "the label of this line is not a number, and no pair follows: is it a row?"
+        begins([f"1: {no_label}", f' none of its 2 {none} "y,f1"'], "y,f1\n1,5\n", 2)
+        begins([f' none of its 1 {none} "0"'], "# a\n\n0\n\n", 1)
+        begins([f"2: {no_label}"], "1 1:1\nERROR\nOK\n? 1:1\n", 4)
+        begins([], "1 1:1\nno\n", 2, {**self.LABEL, "classes": ["no", "1"]})
+        begins([], "0\n1 1:1\n\n0\n", 3)
+        begins([], "", 0)
+        begins([f"2: this line {empty}"], "1:1\n\n2:1\n", 2)
+        begins([f"1: this line (and 2 more) {empty}"], "\n 1:1\n# b\n \t\r\n\n2:1\n\n", 2)
+        begins([], "1:1\n# b\n2:1\n\n", 2)
+        begins(["2: a byte order mark", "3: a NUL byte"], "1 1:1\n\ufeff1 1:1\n\0 1:1\n", 3)
 
     def test_bytes_that_no_text_has(self):
         self.begins(["2: a NUL byte, which is read like any other: is it text of UTF-16?"], "basic,u1\npro,u\0\n\0,\n")

@@ -497,6 +497,11 @@ def _lines(path):
         raise ModelError(f"{path}: its gzip data are damaged: {e}") from None
 
 
+def _check_length(path, number, text):
+    if len(text) >= ROW_BYTES // 4 and len(_bytes(text)) + (text[-1] != "\n") > ROW_BYTES:
+        raise ModelError(f"{path}:{number}: a row of more than {ROW_BYTES} bytes")
+
+
 def _more(lines):
     return f" (and {len(lines) - 1} more)" if lines[1:] else ""
 
@@ -588,7 +593,8 @@ class Header:
         text.comments.clear()
 
     def see_end(self):
-        if self.how == "skip" and not self.rows and self.there != self.fields:
+        is_other = self.there != self.fields and not {name.lower() for _, name in self.names} & set(self.first)
+        if self.how == "skip" and not self.rows and is_other:
             self.said(self.line, f"data.header: skip leaves this line out, and no row follows: it has {self.there} of the {self.fields} "
                       "fields of data.columns: is it csv?")
 
@@ -626,6 +632,7 @@ class CsvText:
             if any("\r" in part for part in plain):
                 raise ModelError(f"{path}:{first}: a CR without LF: its line ends are not LF or CR LF")
             if fields:
+                _check_length(path, first, text)
                 between += empty if len(fields) == 1 and (rows or self.headless) else []
                 rows, empty, text = rows + 1, [], ""
                 yield first, fields, wrong
@@ -1026,6 +1033,7 @@ class Model:
             said.see_nuls(number, line, 4)
             if "\r" in line.rstrip("\r\n"):
                 raise ModelError(f"{path}: a CR without LF: its line ends are not LF or CR LF")
+            _check_length(path, number, line)
             words = re.findall(r"[^ \t\r\n]+", line.split("#")[0])
             if not words:
                 empty += [] if "#" in line else [number]

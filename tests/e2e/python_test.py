@@ -141,8 +141,8 @@ class ReadTest(unittest.TestCase):
         self.assertEqual(read("1 qid:3 2:0.5 7:1\n2:1\n"), [{"label": "1", "keys": [(2, 0.5), (7, 1)]}, {"keys": [(2, 1)]}])
         self.assertEqual(read("1\t2:+.5e1 \r\n"), [{"label": "1", "keys": [(2, 5)]}])
         for line in ("1 2:nan", "1 2:x", "1 x:2", "1 -1:2", "1 2:1 2:1", "1 3:1 2:1", f"1 {1 << 64}:1", "1 2:1_0", "1 2:1e39", "1 2:",
-                     "1 2:\uff11", "1 2:1\xa03:1", "1 2:1\x0c3:1", "1 2:1\x0c", "1 1:1 2:1 3:1 4:1"):
-            with self.subTest(line), self.assertRaisesRegex(reader.ModelError, "a.svm:2: "):
+                     "1 2:\uff11", "1 2:1\xa03:1", "1 2:1\x0c3:1", "1 2:1\x0c", "1 1:1 2:1 3:1 4:1", "1 1:1" + " " * (512 << 10)):
+            with self.subTest(line[:20]), self.assertRaisesRegex(reader.ModelError, "a.svm:2: "):
                 read(f"1 1:1\n{line}\n")
 
     def test_an_error_in_a_value_has_the_file_and_line_of_its_row(self):
@@ -168,6 +168,12 @@ class ReadTest(unittest.TestCase):
         self.refused("text follows the quotes of a name in its header", b'a,b,"j"k\n', header="names")
         self.refused('its header does not name "a"', b'y, "a"\n', header="names")
         self.assertEqual(self.read(b'"a", "j"\n', header="names"), [])
+
+    def test_a_row_is_at_most_512_kib_long(self):
+        row = lambda size: b"1," + b"x" * (size - len(b"1,\n")) + b"\n"
+        self.assertEqual(len(self.read(row(512 << 10))[0]["b"]), (512 << 10) - 3)
+        for text in row((512 << 10) + 1), row((512 << 10) + 1)[:-1], b"1," + "\xe9".encode() * (256 << 10) + b"\n", b'1,"\n' + b"x" * (512 << 10) + b'"\n':
+            self.refused(":2: a row of more than 524288 bytes", b"1,2\n" + text)
 
     def test_a_damaged_gzip_is_an_error_of_the_model(self):
         whole = gzip.compress(b"0,1,2\n" * 2000)
@@ -250,6 +256,7 @@ class WarnTest(unittest.TestCase):
         self.begins([], "basic,x\npro,1\n", self.PLAN, self.AGE, options=skip, rows=1)
         self.begins(['1: data.header: skip leaves this line out, but it names "plan" in field 2, which data.columns has in field 1; data.header'],
                     "user,plan\nu1,pro\n", options=skip, rows=1)
+        self.begins([], "user,left,more,plan\n", options=skip, rows=0)  # other columns, but no row is lost
         for text in "<html><body>404 Not Found</body></html>", '{"error":"not found"}\n':
             self.begins(["1: data.header: skip leaves this line out, and no row follows: it has 1 of the 3 fields"], text, options=skip, rows=0)
         options = {"comment": "#"}

@@ -9,9 +9,36 @@
 #include <stdint.h>
 
 #include "common/process/paths.h"
-#include "data/bytes/elements.h"
 #include "data/readers.h"
 #include "data/bytes/stream.h"
+
+/* ---- elements ---- */
+
+enum element {
+    ELEMENT_NONE, /* not a type that can be read */
+    ELEMENT_U8,
+    ELEMENT_I8,
+    ELEMENT_I16,
+    ELEMENT_I32,
+    ELEMENT_F32,
+    ELEMENT_F64,
+    ELEMENT_U16,
+    ELEMENT_U32,
+    ELEMENT_U64,
+    ELEMENT_I64,
+    ELEMENT_F16,
+};
+enum { ELEMENT_BYTES_MAX = 8 };
+
+size_t element_bytes(enum element type); /* 0 for ELEMENT_NONE */
+
+/* An element as a double, which is nearest to an integer of 64 bits. */
+double element_double(const uint8_t *p, enum element type, bool little);
+/* Convert `n` elements, big-endian (little: little-endian), to the nearest floats. Returns how many are finite, up
+ * to the first that is not. from: n * element_bytes(type). */
+size_t element_floats(float *out, const uint8_t *from, size_t n, enum element type, bool little);
+
+/* ---- arrays ---- */
 
 enum { ARRAY_RANK_MAX = TENSOR_RANK_MAX + 1, ARRAY_TAG_MAX = 160 };
 

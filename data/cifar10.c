@@ -8,7 +8,6 @@
 #include "common/base/mem.h"
 #include "common/process/paths.h"
 #include "data/bytes/stream.h"
-#include "data/same_files.h"
 
 enum {
     SIDE = 32,

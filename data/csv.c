@@ -1,5 +1,5 @@
 /* csv: text with one row a line (RFC 4180), described by the job's data.columns; also libsvm, which differs only in
- * its lines (libsvm_rows.h).
+ * its lines (libsvm_rows.c).
  *
  * The text is divided into pieces of whole rows, of at most CSV_PIECE_BYTES, by its contents alone. Each thread in
  * turn reads the next piece (decompression is sequential), converts it to rows in parallel with the other threads,
@@ -32,10 +32,8 @@
 #include "data/drawn/drawn.h"
 #include "data/meaning/encoding_given.h"
 #include "data/text/csv_hint.h"
-#include "data/libsvm_rows.h"
 #include "common/process/paths.h"
 #include "data/readers.h"
-#include "data/same_files.h"
 #include "data/bytes/stream.h"
 #include "data/text/text_encoding.h"
 

@@ -13,7 +13,6 @@
 #include "common/base/printable.h"
 #include "data/leaf_buffer.h"
 #include "data/readers.h"
-#include "data/same_files.h"
 #include "common/base/rng.h"
 #include "common/math/kernels.h"
 

@@ -1,5 +1,5 @@
 /* Libsvm text, as rows of a batch: a label, and a list of keys with weights. */
-#include "data/libsvm_rows.h"
+#include "data/csv_rows.h"
 
 #include <assert.h>
 #include <string.h>

@@ -59,6 +59,19 @@ enum err dataset_alloc_as(struct dataset *d, const struct reading *r, const char
                           uint64_t rows, uint32_t rank, const uint32_t *shape, bool float_rows,
                           bool float_labels, struct errmsg *e) MUST_CHECK;
 
+/* ---- same_files.c ---- */
+
+/* path: (count) the files that have the rows, or members of archives. with: (count) the file of labels of each; NULL: none.
+ * Files are the same by device and inode, so names, links and patterns that overlap do not matter. Labels that several
+ * files of rows share are no mistake. Says nothing of rows without labels, of a sample, and of files on a command line
+ * that are in data.train. Errors: ERR_NOMEM. */
+enum err same_files_warn(const struct reading *r, const char *const *path, const char *const *with,
+                         size_t count, struct errmsg *e) MUST_CHECK;
+/* The same for files with equal contents, decompressed. own: the complete files. Says nothing of files without rows, and of those
+ * of which same_files_warn has told. Errors: ERR_NOMEM. */
+enum err same_files_warn_contents(const struct reading *r, const struct contents *own,
+                                  struct errmsg *e) MUST_CHECK;
+
 /* ---- words_note.c ---- */
 
 /* Warn of words that a category has learned and that a reader would take for one, or for a missing value. Errors: ERR_NOMEM. */

@@ -1,5 +1,5 @@
 /* Files that are one file by device and inode, and files of the same contents. */
-#include "data/same_files.h"
+#include "data/readers.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -9,7 +9,6 @@
 #include "common/base/mem.h"
 #include "common/rows/key.h"
 #include "data/core/rounding.h"
-#include "data/meaning/word_key.h"
 #include "data/text/csv_number.h"
 
 /* ---- what values teach ---- */

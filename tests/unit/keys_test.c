@@ -15,7 +15,7 @@
 #include "common/base/rng.h"
 #include "common/rows/key.h"
 #include "tests/lib/idx_files.h"
-#include "data/meaning/word_key.h"
+#include "data/meaning/schema.h"
 #include "data/dataset.h"
 #include "export/export.h"
 #include "tests/lib/gathered.h"

@@ -14,7 +14,7 @@
 #include "common/base/rng.h"
 #include "predict/rows.h"
 #include "tests/lib/trained.h"
-#include "data/meaning/word_key.h"
+#include "data/meaning/schema.h"
 #include "tests/lib/gathered.h"
 
 /* A column of each kind and with each option that changes what it becomes. */

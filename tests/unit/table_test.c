@@ -19,7 +19,7 @@
 #include "common/base/rng.h"
 #include "tests/lib/idx_files.h"
 #include "tests/lib/spill_file.h"
-#include "data/meaning/word_key.h"
+#include "data/meaning/schema.h"
 #include "data/dataset.h"
 
 /* `ids` comes before a key in the row, and `tags` after a number that is a double until it is scaled. */

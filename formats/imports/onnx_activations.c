@@ -11,19 +11,9 @@ static void plain_activation(const struct step *s, const char *word)
     step_put(s, s->x, word, STEP_LAYER(s, word, "", "%s", ""));
 }
 
-static void take_relu(const struct step *s)
+static void take_activation(const struct step *s)
 {
-    plain_activation(s, "relu");
-}
-
-static void take_tanh(const struct step *s)
-{
-    plain_activation(s, "tanh");
-}
-
-static void take_softplus(const struct step *s)
-{
-    plain_activation(s, "softplus");
+    plain_activation(s, s->as);
 }
 
 /* Takes along the product with its own input: silu. */
@@ -139,15 +129,15 @@ static void take_dropout(const struct step *s)
 }
 
 const struct operator operators_of_activations[] = {
-    {"Dropout", take_dropout, "ratio seed"},
-    {"Elu", take_elu, "alpha"},
-    {"Gelu", take_gelu, "approximate"},
-    {"LeakyRelu", take_leaky_relu, "alpha"},
-    {"Relu", take_relu, ""},
-    {"Selu", take_selu, "alpha gamma"},
-    {"Sigmoid", take_sigmoid, ""},
-    {"Softmax", take_softmax, "axis"},
-    {"Softplus", take_softplus, ""},
-    {"Tanh", take_tanh, ""},
-    {NULL, NULL, NULL},
+    {"Dropout", take_dropout, "ratio seed", NULL},
+    {"Elu", take_elu, "alpha", NULL},
+    {"Gelu", take_gelu, "approximate", NULL},
+    {"LeakyRelu", take_leaky_relu, "alpha", NULL},
+    {"Relu", take_activation, "", "relu"},
+    {"Selu", take_selu, "alpha gamma", NULL},
+    {"Sigmoid", take_sigmoid, "", NULL},
+    {"Softmax", take_softmax, "axis", NULL},
+    {"Softplus", take_activation, "", "softplus"},
+    {"Tanh", take_activation, "", "tanh"},
+    {.op = NULL},
 };

@@ -69,7 +69,7 @@ static void take_gemm(const struct step *s)
 }
 
 const struct operator operators_of_dense[] = {
-    {"Gemm", take_gemm, "alpha beta transA transB"},
-    {"MatMul", take_matmul, ""},
-    {NULL, NULL, NULL},
+    {"Gemm", take_gemm, "alpha beta transA transB", NULL},
+    {"MatMul", take_matmul, "", NULL},
+    {.op = NULL},
 };

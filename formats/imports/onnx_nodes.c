@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const struct operator identity[] = {{"Identity", step_pass, ""}, {NULL, NULL, NULL}};
+static const struct operator identity[] = {{"Identity", step_pass, "", NULL}, {.op = NULL}};
 static const struct operator* const tables[] = {identity,
                                                 operators_of_activations,
                                                 operators_of_dense,
@@ -92,6 +92,7 @@ void walk_node(struct walk *w, size_t at)
     if (!x || x->data)
         return;
     s.x = *x;
+    s.as = as->as;
     if (check_attributes(&s, as->attributes) && check_columns(&s))
         as->take(&s);
 }

@@ -176,8 +176,9 @@ static bool same_value_shape(const struct walk_value *a, const struct walk_value
            a->first == b->first && a->channels == b->channels;
 }
 
-static void arithmetic(const struct step *s, char op)
+static void take_arithmetic(const struct step *s)
 {
+    const char op = s->as[0];
     uint64_t elems;
     const char *name = walk_input(s->n, 1);
     const struct walk_value *other = walk_find(s->w, name);
@@ -196,26 +197,6 @@ static void arithmetic(const struct step *s, char op)
     }
     const char *const input[] = {s->x.layer, other->layer};
     step_put(s, s->x, "add", sketch_layer(&s->w->s, "add", "", input, 2, "%s", ""));
-}
-
-static void take_add(const struct step *s)
-{
-    arithmetic(s, '+');
-}
-
-static void take_subtract(const struct step *s)
-{
-    arithmetic(s, '-');
-}
-
-static void take_multiply(const struct step *s)
-{
-    arithmetic(s, '*');
-}
-
-static void take_divide(const struct step *s)
-{
-    arithmetic(s, '/');
 }
 
 static void take_concat(const struct step *s)
@@ -245,12 +226,13 @@ static void take_concat(const struct step *s)
 }
 
 const struct operator operators_of_scales[] = {
-    {"Add", take_add, ""},
-    {"BatchNormalization", take_batch_normalization, "epsilon momentum spatial training_mode"},
-    {"Concat", take_concat, "axis"},
-    {"Div", take_divide, ""},
-    {"LayerNormalization", take_layer_normalization, "axis epsilon stash_type"},
-    {"Mul", take_multiply, ""},
-    {"Sub", take_subtract, ""},
-    {NULL, NULL, NULL},
+    {"Add", take_arithmetic, "", "+"},
+    {"BatchNormalization", take_batch_normalization, "epsilon momentum spatial training_mode",
+     NULL},
+    {"Concat", take_concat, "axis", NULL},
+    {"Div", take_arithmetic, "", "/"},
+    {"LayerNormalization", take_layer_normalization, "axis epsilon stash_type", NULL},
+    {"Mul", take_arithmetic, "", "*"},
+    {"Sub", take_arithmetic, "", "-"},
+    {.op = NULL},
 };

@@ -138,7 +138,7 @@ static void take_cast(const struct step *s)
 }
 
 const struct operator operators_of_shapes[] = {
-    {"Cast", take_cast, "to saturate"},     {"Flatten", take_flatten, "axis"},
-    {"Reshape", take_reshape, "allowzero"}, {"Squeeze", take_squeeze, "axes"},
-    {"Transpose", take_transpose, "perm"},  {NULL, NULL, NULL},
+    {"Cast", take_cast, "to saturate", NULL},     {"Flatten", take_flatten, "axis", NULL},
+    {"Reshape", take_reshape, "allowzero", NULL}, {"Squeeze", take_squeeze, "axes", NULL},
+    {"Transpose", take_transpose, "perm", NULL},  {.op = NULL},
 };

@@ -10,6 +10,7 @@ struct step {
     struct walk *w;
     const Onnx__Node *n;
     struct walk_value x; /* input 0, which depends on the model's input */
+    const char *as;      /* of the operator */
 };
 
 /* An operator of ONNX. The files of the operators each have a table of them. */
@@ -19,6 +20,8 @@ struct operator
     void (*take)(const struct step *s); /* puts the node's output, or refuses the node */
     const char
         *attributes; /* that it reads, or that change nothing that a job has; separated by blanks */
+    const char *
+        as; /* what tells it from others of the same function: a layer's word, or an arithmetic sign; or NULL */
 };
 extern const struct operator operators_of_activations[], operators_of_dense[],
     operators_of_scales[], operators_of_shapes[], operators_of_windows[];

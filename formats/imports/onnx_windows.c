@@ -174,7 +174,7 @@ static void take_conv(const struct step *s)
     step_put(s, after_windows(s, &w, filters), "conv2d", layer);
 }
 
-static void pool(const struct step *s, const char *word)
+static void take_pool(const struct step *s)
 {
     struct windows w;
     if (!step_is_image(s) || !take_windows(s, NULL, &w))
@@ -187,22 +187,12 @@ static void pool(const struct step *s, const char *word)
     char sizes[48], strides[48];
     bool tiled = memcmp(w.size, w.stride, sizeof w.size) == 0;
     const char *layer = STEP_LAYER(
-        s, word, "", "%s%s%s", pair_text(sizes, "pool_size", w.size, 0) + 2,
+        s, s->as, "", "%s%s%s", pair_text(sizes, "pool_size", w.size, 0) + 2,
         tiled ? "" : pair_text(strides, "strides", w.stride, 0), w.same ? ", padding: same" : "");
-    step_put(s, after_windows(s, &w, s->x.dim[2]), word, layer);
+    step_put(s, after_windows(s, &w, s->x.dim[2]), s->as, layer);
 }
 
-static void take_max_pool(const struct step *s)
-{
-    pool(s, "max_pooling2d");
-}
-
-static void take_average_pool(const struct step *s)
-{
-    pool(s, "average_pooling2d");
-}
-
-static void pool_all(const struct step *s, const char *word, bool keeps)
+static void pool_all(const struct step *s, bool keeps)
 {
     struct walk_value v = s->x;
     if (keeps) {
@@ -212,48 +202,32 @@ static void pool_all(const struct step *s, const char *word, bool keeps)
         v.dim[0] = v.dim[2];
         v.first = false;
     }
-    step_put(s, v, word, STEP_LAYER(s, word, "", "keepdims: %s", keeps ? "true" : "false"));
+    step_put(s, v, s->as, STEP_LAYER(s, s->as, "", "keepdims: %s", keeps ? "true" : "false"));
 }
 
-static void take_global_average(const struct step *s)
+static void take_global_pool(const struct step *s)
 {
     if (step_is_image(s))
-        pool_all(s, "global_average_pooling2d", true);
+        pool_all(s, true);
 }
 
-static void take_global_max(const struct step *s)
-{
-    if (step_is_image(s))
-        pool_all(s, "global_max_pooling2d", true);
-}
-
-static void reduce(const struct step *s, const char *word)
+static void take_reduce(const struct step *s)
 {
     int64_t axis[3];
     if (step_axes(s, axis, 3) == 2 && step_are_sides(s, axis))
-        pool_all(s, word, onnx_int(s->n, "keepdims", 1) != 0);
+        pool_all(s, onnx_int(s->n, "keepdims", 1) != 0);
     else
         step_refuse(s, "only over height and width");
 }
 
-static void take_reduce_mean(const struct step *s)
-{
-    reduce(s, "global_average_pooling2d");
-}
-
-static void take_reduce_max(const struct step *s)
-{
-    reduce(s, "global_max_pooling2d");
-}
-
 #define WINDOWS "auto_pad dilations kernel_shape pads strides"
 const struct operator operators_of_windows[] = {
-    {"AveragePool", take_average_pool, WINDOWS " ceil_mode count_include_pad"},
-    {"Conv", take_conv, WINDOWS " group"},
-    {"GlobalAveragePool", take_global_average, ""},
-    {"GlobalMaxPool", take_global_max, ""},
-    {"MaxPool", take_max_pool, WINDOWS " ceil_mode storage_order"},
-    {"ReduceMax", take_reduce_max, "axes keepdims noop_with_empty_axes"},
-    {"ReduceMean", take_reduce_mean, "axes keepdims noop_with_empty_axes"},
-    {NULL, NULL, NULL},
+    {"AveragePool", take_pool, WINDOWS " ceil_mode count_include_pad", "average_pooling2d"},
+    {"Conv", take_conv, WINDOWS " group", NULL},
+    {"GlobalAveragePool", take_global_pool, "", "global_average_pooling2d"},
+    {"GlobalMaxPool", take_global_pool, "", "global_max_pooling2d"},
+    {"MaxPool", take_pool, WINDOWS " ceil_mode storage_order", "max_pooling2d"},
+    {"ReduceMax", take_reduce, "axes keepdims noop_with_empty_axes", "global_max_pooling2d"},
+    {"ReduceMean", take_reduce, "axes keepdims noop_with_empty_axes", "global_average_pooling2d"},
+    {.op = NULL},
 };

@@ -32,29 +32,61 @@ static void *room(struct build *b, void *array, uint32_t count, uint32_t more, s
     return grown ? grown : array;
 }
 
+void *graph_room(struct graph_memory *m, size_t count, size_t size)
+{
+    void **grown = m->failed ? NULL : mem_extend(m->block, m->blocks, 1, sizeof *grown);
+    m->block = grown ? grown : m->block;
+    void *p = grown ? mem_zalloc(count ? count : 1, size) : NULL;
+    if (p)
+        m->block[m->blocks++] = p;
+    m->failed = !p;
+    return p;
+}
+
+char *graph_vformat(struct graph_memory *m, const char *fmt, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    size_t bytes = (size_t)vsnprintf(NULL, 0, fmt, args) + 1;
+    char *text = graph_room(m, bytes, 1);
+    if (text)
+        (void)vsnprintf(text, bytes, fmt, again);
+    va_end(again);
+    return text;
+}
+
+char *graph_format(struct graph_memory *m, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    char *text = graph_vformat(m, fmt, args);
+    va_end(args);
+    return text;
+}
+
+void graph_memory_close(struct graph_memory *m)
+{
+    for (size_t i = 0; i < m->blocks; i++)
+        mem_free(m->block[i]);
+    mem_free(m->block);
+}
+
 void *build_own(struct build *b, size_t count, size_t size)
 {
-    struct graph *g = b->g;
-    g->owned = room(b, g->owned, g->owns, 1, sizeof *g->owned);
-    void *p = b->err ? NULL : mem_zalloc(count ? count : 1, size);
+    void *p = b->err ? NULL : graph_room(&b->g->memory, count, size);
     if (!p)
         fail_memory(b);
-    else
-        g->owned[g->owns++] = p;
     return p;
 }
 
 const char *build_text(struct build *b, const char *fmt, ...)
 {
-    va_list args, again;
+    va_list args;
     va_start(args, fmt);
-    va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
-    char *text = build_own(b, (size_t)n + 1, 1);
-    if (text)
-        (void)vsnprintf(text, (size_t)n + 1, fmt, again);
-    va_end(again);
+    const char *text = b->err ? NULL : graph_vformat(&b->g->memory, fmt, args);
     va_end(args);
+    if (!text)
+        fail_memory(b);
     return text;
 }
 

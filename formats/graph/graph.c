@@ -386,9 +386,7 @@ void graph_free(struct graph *g)
 {
     if (!g)
         return;
-    for (uint32_t i = 0; i < g->owns; i++)
-        mem_free(g->owned[i]);
-    mem_free(g->owned);
+    graph_memory_close(&g->memory);
     mem_free(g->value);
     mem_free(g->node);
     mem_free(g->input_of_node);

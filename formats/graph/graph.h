@@ -11,6 +11,7 @@
 #ifndef GRADWIRE_FORMATS_GRAPH_GRAPH_H
 #define GRADWIRE_FORMATS_GRAPH_GRAPH_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -129,6 +130,18 @@ struct graph_input {
     const char *why; /* VECTORS: the reason why the table is not inside, a clause in English */
 };
 
+/* Memory that is freed at once: of a graph, or of the message that a format makes of it. */
+struct graph_memory {
+    void **block;
+    size_t blocks;
+    bool failed; /* memory ran out: later calls return NULL */
+};
+/* Zeroed. */
+void *graph_room(struct graph_memory *m, size_t count, size_t size);
+char *graph_format(struct graph_memory *m, const char *fmt, ...) PRINTF_LIKE(2, 3);
+char *graph_vformat(struct graph_memory *m, const char *fmt, va_list args);
+void graph_memory_close(struct graph_memory *m);
+
 struct graph {
     uint32_t values, nodes, inputs;
     struct graph_value *value;
@@ -140,8 +153,7 @@ struct graph {
      * fuses with the loss. */
     uint32_t output;
     uint32_t node_inputs; /* of all nodes */
-    uint32_t owns;        /* memory that graph_free frees */
-    void **owned;
+    struct graph_memory memory;
 };
 
 struct graph_options {

@@ -7,7 +7,7 @@
 #include "common/rows/key.h"
 #include "common/rows/row_layout.h"
 #include "formats/graph/build.h"
-#include "formats/graph/table_rows.h"
+#include "predict/table_file.h"
 
 /* ---- the value of a key without a row ---- */
 
@@ -77,6 +77,80 @@ static uint32_t absent(struct build *b, const struct row_table_spec *t, uint32_t
         return uniform(b, t, keys);
     row_absent_value(t, b->folder->job.training.seed, 0, first);
     return build_f32(b, first[0]);
+}
+
+/* ---- the rows of a table that is inside ---- */
+
+struct table_rows {
+    uint64_t rows;      /* at least 1 */
+    const int64_t *key; /* (rows) the keys' bits, ascending as signed numbers; the graph's */
+    const float *row;   /* (rows, dim); the graph's */
+};
+
+/* Write row i of the file at place `at`. */
+static void put_row(const struct table_file *file, uint64_t i, int64_t *key, float *row,
+                    uint64_t at, uint32_t dim)
+{
+    uint64_t bits;
+    table_file_row(file, i, &bits, row + at * dim);
+    key[at] = (int64_t)bits;
+}
+
+/* The file's keys ascend as numbers without a sign: those above INT64_MAX, which come last, are the lowest ones as signed
+ * numbers. */
+static void copy_rows(const struct table_file *file, int64_t *key, float *row, uint32_t dim)
+{
+    uint64_t rows = table_file_rows(file), high = rows, at = 0, bits;
+    for (; high > 0; high--) {
+        table_file_row(file, high - 1, &bits, row);
+        if (bits <= INT64_MAX)
+            break;
+    }
+    for (uint64_t i = high; i < rows; i++)
+        put_row(file, i, key, row, at++, dim);
+    for (uint64_t i = 0; i < high; i++)
+        put_row(file, i, key, row, at++, dim);
+}
+
+/* Whether the keys and rows take at most tables_inside_bytes in the file. row: room for one row */
+static bool is_inside(const struct build *b, const struct table_file *file, float *row,
+                      uint32_t dim)
+{
+    const struct graph_options *o = b->options;
+    uint64_t rows = table_file_rows(file), left = o->tables_inside_bytes, key;
+    for (uint64_t i = 0; i < rows && i <= INT32_MAX; i++) {
+        uint64_t bytes = dim * sizeof(float) + sizeof key;
+        if (o->key_bytes) {
+            table_file_row(file, i, &key, row);
+            bytes += o->key_bytes(key, i) - sizeof key;
+        }
+        if (bytes > left)
+            return false;
+        left -= bytes;
+    }
+    return rows <= INT32_MAX;
+}
+
+/* Read the rows of this table of the model. False: it is too large to be inside, or an error occurred (b->err). A table without
+ * rows gets one, of key 0, with the value that this key has. */
+static bool table_rows_read(struct build *b, uint32_t table, struct table_rows *out)
+{
+    const struct table_file *file = b->folder->table[table];
+    const struct row_table_spec *t = &model_layout(b->folder->model)->rows->table[table];
+    uint64_t rows = table_file_rows(file);
+    float one[ROW_DIM_MAX];
+    if (!is_inside(b, file, one, t->dim))
+        return false;
+    int64_t *key = build_own(b, rows ? rows : 1, sizeof *key);
+    float *row = build_own(b, (rows ? rows : 1) * t->dim, sizeof *row);
+    if (!row)
+        return false;
+    if (rows)
+        copy_rows(file, key, row, t->dim);
+    else
+        row_absent_value(t, b->folder->job.training.seed, key_mix(0), row);
+    *out = (struct table_rows){.rows = rows ? rows : 1, .key = key, .row = row};
+    return true;
 }
 
 /* ---- the numbers of rows ---- */

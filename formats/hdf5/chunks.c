@@ -1,6 +1,6 @@
 /* libhdf5 takes what a compressed chunk unpacks to: of one that is too short the rest is whatever the memory had, and what is
  * too long, or follows the compressed data, is dropped. So each chunk is unpacked once more here, and measured. */
-#include "formats/hdf5/chunks.h"
+#include "formats/hdf5/program.h"
 
 #include <string.h>
 

@@ -11,8 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <hdf5.h>
-
 #include "formats/hdf5/program.h"
 
 enum { CPU_S = 60, OPEN_FILES = 32, EXIT_INPUT = 2 };

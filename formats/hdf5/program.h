@@ -2,7 +2,10 @@
 #ifndef GRADWIRE_FORMATS_HDF5_PROGRAM_H
 #define GRADWIRE_FORMATS_HDF5_PROGRAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include <hdf5.h>
 
 #include "common/base/err.h"
 
@@ -24,5 +27,9 @@ enum err hdf5_read(const char *from, const char *to, struct errmsg *e) MUST_CHEC
  * b in the group a. The file has no times: the same tensors and the same library give the same bytes. Errors: ERR_CORRUPT,
  * ERR_IO, ERR_NOMEM. */
 enum err hdf5_write(const char *from, const char *to, struct errmsg *e) MUST_CHECK;
+
+/* chunks.c. Returns whether each chunk of the array unpacks to the size of a chunk, and nothing follows it. An array without filters
+ * is whole. False also if memory runs out. */
+bool hdf5_chunks_are_whole(hid_t array);
 
 #endif

@@ -9,11 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <hdf5.h>
-
 #include "common/base/mem.h"
 #include "common/process/files.h"
-#include "formats/hdf5/chunks.h"
 #include "formats/tensors/tensors.h"
 
 enum { DEPTH_MAX = 64, OBJECTS_MAX = 1 << 17 };

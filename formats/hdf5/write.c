@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <hdf5.h>
-
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "formats/tensors/tensors.h"

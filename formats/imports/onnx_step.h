@@ -21,7 +21,7 @@ struct operator
     const char
         *attributes; /* that it reads, or that change nothing that a job has; separated by blanks */
     const char *
-        as; /* what tells it from others of the same function: a layer's word, or an arithmetic sign; or NULL */
+        as; /* a layer's word, or an arithmetic sign; NULL: `take` needs none */
 };
 extern const struct operator operators_of_activations[], operators_of_dense[],
     operators_of_scales[], operators_of_shapes[], operators_of_windows[];

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/keras/network_json.h"
+#include "formats/keras/network.h"
 #include "job/keys.h"
 
 static const struct job_word *layer_words(void)

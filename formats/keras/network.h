@@ -50,4 +50,10 @@ void network_group(const struct network *n, uint32_t i, char *out, size_t bytes)
  * or NULL. */
 const struct network_layer *network_input(const struct network *n, uint32_t i);
 
+/* Shapes and numbers in Keras's JSON. New references; NULL: out of memory. */
+/* [dims]; batch: with null before them. */
+json_t *network_shape(bool batch, uint32_t rank, const uint32_t *dim);
+/* The shortest decimal number that reads back as x. */
+json_t *network_real(float x);
+
 #endif

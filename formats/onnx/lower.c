@@ -39,7 +39,7 @@ static const char *to(const struct lowering *l, enum onnx_order order)
 /* The name of something that helps to make the output. */
 static const char *part(const struct lowering *l, const char *what)
 {
-    return onnx_text(l->o, "%s/%s", out(l)->name, what);
+    return graph_format(&l->o->memory, "%s/%s", out(l)->name, what);
 }
 
 /* ---- orders of axes ---- */
@@ -47,7 +47,7 @@ static const char *part(const struct lowering *l, const char *what)
 /* Whether input i is there only with its channels second. */
 static bool is_first(const struct lowering *l, uint32_t i)
 {
-    const char *const *name = l->o->failed ? NULL : l->o->name[value_of(l, i)];
+    const char *const *name = l->o->memory.failed ? NULL : l->o->name[value_of(l, i)];
     return name && name[ONNX_FIRST] && !name[ONNX_LAST];
 }
 
@@ -73,7 +73,7 @@ static enum onnx_order order_of(const struct lowering *l)
 
 static Onnx__Node *node_in(const struct lowering *l, const char *op, enum onnx_order order)
 {
-    const char **input = onnx_room(l->o, l->node->inputs, sizeof *input);
+    const char **input = graph_room(&l->o->memory, l->node->inputs, sizeof *input);
     for (uint32_t i = 0; input && i < l->node->inputs; i++)
         input[i] = from(l, i, order);
     return input ? onnx_node(l->o, op, input, l->node->inputs, to(l, order)) : NULL;
@@ -158,7 +158,7 @@ static void lower_reduce(const struct lowering *l, const char *op)
 static void pair(const struct lowering *l, Onnx__Node *node, const char *name, uint32_t height,
                  uint32_t width)
 {
-    int64_t *both = onnx_room(l->o, 2, sizeof *both);
+    int64_t *both = graph_room(&l->o->memory, 2, sizeof *both);
     if (!both)
         return;
     both[0] = height;
@@ -169,7 +169,7 @@ static void pair(const struct lowering *l, Onnx__Node *node, const char *name, u
 static void windows(const struct lowering *l, Onnx__Node *node)
 {
     const struct graph_window *w = l->node->window;
-    int64_t *pads = onnx_room(l->o, 4, sizeof *pads);
+    int64_t *pads = graph_room(&l->o->memory, 4, sizeof *pads);
     if (!pads)
         return;
     for (int i = 0; i < 2; i++) {
@@ -189,14 +189,14 @@ static void lower_pool(const struct lowering *l, const char *op)
 /* (height, width, in, out) -> (out, in, height, width). Made once for each kernel. */
 static const char *kernel(const struct lowering *l)
 {
-    const char **name = l->o->failed ? NULL : &l->o->name[value_of(l, 1)][ONNX_FIRST];
+    const char **name = l->o->memory.failed ? NULL : &l->o->name[value_of(l, 1)][ONNX_FIRST];
     if (!name || *name)
         return name ? *name : NULL;
     const struct graph_value *v = in(l, 1);
     const size_t taps = (size_t)v->dim[0] * v->dim[1], ins = v->dim[2], outs = v->dim[3];
     const int64_t dim[] = {v->dim[3], v->dim[2], v->dim[0], v->dim[1]};
     const float *w = v->data;
-    float *turned = onnx_room(l->o, taps * ins * outs, sizeof *turned);
+    float *turned = graph_room(&l->o->memory, taps * ins * outs, sizeof *turned);
     for (size_t t = 0; turned && t < taps; t++)
         for (size_t i = 0; i < ins; i++)
             for (size_t k = 0; k < outs; k++)
@@ -258,7 +258,7 @@ static void lower_find_key(const struct lowering *l, const char *op)
         onnx_attribute_ints(l->o, encoder(l, op, &none, 1), "keys_int64s", &any, 1);
         return;
     }
-    int64_t *number = onnx_room(l->o, keys->dim[0], sizeof *number);
+    int64_t *number = graph_room(&l->o->memory, keys->dim[0], sizeof *number);
     for (uint32_t i = 0; number && i < keys->dim[0]; i++)
         number[i] = i;
     onnx_attribute_ints(l->o, encoder(l, op, number, keys->dim[0]), "keys_int64s", keys->data,
@@ -323,7 +323,7 @@ static const struct {
 void onnx_lower(struct onnx *o)
 {
     struct lowering l = {.o = o};
-    for (uint32_t i = 0; i < o->g->nodes && !o->failed; i++) {
+    for (uint32_t i = 0; i < o->g->nodes && !o->memory.failed; i++) {
         l.node = &o->g->node[i];
         counterparts[l.node->op].lower(&l, counterparts[l.node->op].op);
     }

@@ -12,9 +12,9 @@ enum { IR_VERSION = 8, OPERATORS = 18, ML_OPERATORS = 2 };
 
 static Onnx__Shape *shape_of(struct onnx *o, const struct graph_value *v)
 {
-    Onnx__Shape *shape = onnx_room(o, 1, sizeof *shape);
-    Onnx__Dimension **list = onnx_room(o, v->rank, sizeof(void *));
-    Onnx__Dimension *dim = onnx_room(o, v->rank, sizeof *dim);
+    Onnx__Shape *shape = graph_room(&o->memory, 1, sizeof *shape);
+    Onnx__Dimension **list = graph_room(&o->memory, v->rank, sizeof(void *));
+    Onnx__Dimension *dim = graph_room(&o->memory, v->rank, sizeof *dim);
     for (uint32_t i = 0; dim && i < v->rank; i++) {
         list[i] = &dim[i];
         dim[i] = (Onnx__Dimension)ONNX__DIMENSION__INIT;
@@ -37,9 +37,9 @@ static Onnx__Shape *shape_of(struct onnx *o, const struct graph_value *v)
 static Onnx__Value *describe(struct onnx *o, uint32_t value)
 {
     const struct graph_value *v = &o->g->value[value];
-    Onnx__Value *described = onnx_room(o, 1, sizeof *described);
-    Onnx__Type *type = onnx_room(o, 1, sizeof *type);
-    Onnx__TensorType *tensor = onnx_room(o, 1, sizeof *tensor);
+    Onnx__Value *described = graph_room(&o->memory, 1, sizeof *described);
+    Onnx__Type *type = graph_room(&o->memory, 1, sizeof *type);
+    Onnx__TensorType *tensor = graph_room(&o->memory, 1, sizeof *tensor);
     if (!tensor)
         return NULL;
     *tensor = (Onnx__TensorType)ONNX__TENSOR_TYPE__INIT;
@@ -116,15 +116,16 @@ enum err onnx_write(const char *path, const struct graph *g, graph_told *told, s
     Onnx__Graph graph = ONNX__GRAPH__INIT;
     onnx_begin(&o, g);
     onnx_lower(&o);
-    Onnx__Value **inputs = onnx_room(&o, g->inputs, sizeof(void *)),
+    Onnx__Value **inputs = graph_room(&o.memory, g->inputs, sizeof(void *)),
                 *output = describe(&o, g->output);
-    for (uint32_t i = 0; !o.failed && i < g->inputs; i++)
+    for (uint32_t i = 0; !o.memory.failed && i < g->inputs; i++)
         inputs[i] = describe(&o, g->input[i].value);
     graph.input = inputs;
     graph.n_input = g->inputs;
     graph.output = &output;
     graph.n_output = 1;
-    enum err err = o.failed ? err_memory_of(e, path) : write_model(path, &o, &graph, told, e);
+    enum err err =
+        o.memory.failed ? err_memory_of(e, path) : write_model(path, &o, &graph, told, e);
     onnx_close(&o);
     return err;
 }

@@ -1,8 +1,6 @@
 /* Memory, nodes, attributes and constants of the ONNX graph; and which of a value's two orders is there already. */
 #include "formats/onnx/parts.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -12,48 +10,22 @@
 /* Room for one more element. */
 static void *one_more(struct onnx *o, void *array, size_t count, size_t size)
 {
-    void *grown = o->failed ? NULL : mem_extend(array, count, 1, size);
-    o->failed = !grown;
+    void *grown = o->memory.failed ? NULL : mem_extend(array, count, 1, size);
+    o->memory.failed = !grown;
     return grown ? grown : array;
-}
-
-void *onnx_room(struct onnx *o, size_t count, size_t size)
-{
-    o->block = one_more(o, o->block, o->blocks, sizeof *o->block);
-    void *p = o->failed ? NULL : mem_zalloc(count ? count : 1, size);
-    if (p)
-        o->block[o->blocks++] = p;
-    o->failed = !p;
-    return p;
-}
-
-char *onnx_text(struct onnx *o, const char *fmt, ...)
-{
-    va_list args, again;
-    va_start(args, fmt);
-    va_copy(again, args);
-    size_t bytes = (size_t)vsnprintf(NULL, 0, fmt, args) + 1;
-    char *text = onnx_room(o, bytes, 1);
-    if (text)
-        (void)vsnprintf(text, bytes, fmt, again);
-    va_end(again);
-    va_end(args);
-    return text;
 }
 
 void onnx_begin(struct onnx *o, const struct graph *g)
 {
     *o = (struct onnx){.g = g};
-    o->name = onnx_room(o, g->values, sizeof *o->name);
+    o->name = graph_room(&o->memory, g->values, sizeof *o->name);
     for (uint32_t i = 0; o->name && i < g->inputs; i++)
         o->name[g->input[i].value][ONNX_LAST] = g->value[g->input[i].value].name;
 }
 
 void onnx_close(struct onnx *o)
 {
-    for (size_t i = 0; i < o->blocks; i++)
-        mem_free(o->block[i]);
-    mem_free(o->block);
+    graph_memory_close(&o->memory);
     mem_free(o->node);
     mem_free(o->tensor);
     *o = (struct onnx){.g = NULL};
@@ -65,9 +37,9 @@ Onnx__Node *onnx_node(struct onnx *o, const char *op, const char *const *input, 
                       const char *output)
 {
     o->node = one_more(o, o->node, o->nodes, sizeof *o->node);
-    Onnx__Node *node = onnx_room(o, 1, sizeof *node);
-    char **names = onnx_room(o, inputs + 1, sizeof *names);
-    Onnx__Attribute **attributes = onnx_room(o, ONNX_ATTRIBUTES_MAX, sizeof(void *));
+    Onnx__Node *node = graph_room(&o->memory, 1, sizeof *node);
+    char **names = graph_room(&o->memory, inputs + 1, sizeof *names);
+    Onnx__Attribute **attributes = graph_room(&o->memory, ONNX_ATTRIBUTES_MAX, sizeof(void *));
     if (!attributes)
         return NULL;
     *node = (Onnx__Node)ONNX__NODE__INIT;
@@ -87,7 +59,7 @@ Onnx__Node *onnx_node(struct onnx *o, const char *op, const char *const *input, 
 static Onnx__Attribute *attribute(struct onnx *o, Onnx__Node *to, const char *name,
                                   Onnx__Attribute__Type type)
 {
-    Onnx__Attribute *a = onnx_room(o, 1, sizeof *a);
+    Onnx__Attribute *a = graph_room(&o->memory, 1, sizeof *a);
     if (!a || !to)
         return NULL;
     *a = (Onnx__Attribute)ONNX__ATTRIBUTE__INIT;
@@ -125,7 +97,7 @@ void onnx_attribute_texts(struct onnx *o, Onnx__Node *to, const char *name,
                           const struct graph_text *text, size_t n)
 {
     Onnx__Attribute *a = attribute(o, to, name, ONNX__ATTRIBUTE__TYPE__STRINGS);
-    ProtobufCBinaryData *strings = onnx_room(o, n, sizeof *strings);
+    ProtobufCBinaryData *strings = graph_room(&o->memory, n, sizeof *strings);
     if (!a || !strings)
         return;
     for (size_t i = 0; i < n; i++)
@@ -150,8 +122,8 @@ const char *onnx_constant(struct onnx *o, const char *name, enum graph_type type
                           const int64_t *dim, size_t rank, const void *data)
 {
     o->tensor = one_more(o, o->tensor, o->tensors, sizeof *o->tensor);
-    Onnx__Tensor *t = onnx_room(o, 1, sizeof *t);
-    int64_t *dims = onnx_room(o, rank, sizeof *dims);
+    Onnx__Tensor *t = graph_room(&o->memory, 1, sizeof *t);
+    int64_t *dims = graph_room(&o->memory, rank, sizeof *dims);
     size_t bytes = graph_type_bytes(type);
     if (!dims)
         return NULL;
@@ -172,7 +144,7 @@ const char *onnx_constant(struct onnx *o, const char *name, enum graph_type type
 const char *onnx_integers(struct onnx *o, const char *name, const int64_t *i, size_t n)
 {
     const int64_t dim[] = {(int64_t)n};
-    int64_t *copy = onnx_room(o, n, sizeof *copy);
+    int64_t *copy = graph_room(&o->memory, n, sizeof *copy);
     if (!copy)
         return NULL;
     memcpy(copy, i, n * sizeof *copy);
@@ -185,8 +157,8 @@ const char *onnx_make(struct onnx *o, uint32_t value, enum onnx_order order)
 {
     const char *name = o->g->value[value].name;
     if (order == ONNX_FIRST)
-        name = onnx_text(o, "%s/channels_first", name);
-    if (!o->failed)
+        name = graph_format(&o->memory, "%s/channels_first", name);
+    if (!o->memory.failed)
         o->name[value][order] = name;
     return name;
 }
@@ -212,7 +184,7 @@ const char *onnx_value(struct onnx *o, uint32_t value, enum onnx_order order)
 {
     static const int64_t orders[ONNX_ORDERS][4] = {{0, 2, 3, 1}, {0, 3, 1, 2}};
     const struct graph_value *v = &o->g->value[value];
-    if (o->failed)
+    if (o->memory.failed)
         return NULL;
     if (v->data && v->rank == 0)
         order = ONNX_LAST;

@@ -4,7 +4,7 @@
  * dimensions can be there in two orders: as it is (n, height, width, channels), and as (n, channels, height, width). A
  * node is made in the order that it needs or that its inputs already have. Transposes are added when another order is asked for.
  *
- * Failure modes: no memory: the calls return NULL, accept NULL for a node, and onnx->failed tells. */
+ * Failure modes: no memory: the calls return NULL, accept NULL for a node, and onnx->memory.failed tells. */
 #ifndef GRADWIRE_FORMATS_ONNX_PARTS_H
 #define GRADWIRE_FORMATS_ONNX_PARTS_H
 
@@ -27,19 +27,12 @@ struct onnx {
     size_t nodes, tensors;
     /* (values of the graph) the name of the value in each order; NULL: not made */
     const char *(*name)[ONNX_ORDERS];
-    void **block;
-    size_t blocks;
-    bool failed;
+    struct graph_memory memory; /* of all parts */
 };
 
 /* For this graph, whose inputs are made. Owns: onnx_close, also if it fails. */
 void onnx_begin(struct onnx *o, const struct graph *g);
 void onnx_close(struct onnx *o);
-
-/* Zeroed memory that lives as long as *o. */
-void *onnx_room(struct onnx *o, size_t count, size_t size);
-/* A text of at most 255 bytes, as printf makes it. */
-char *onnx_text(struct onnx *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Append a node with one output. Names are borrowed; `input` is copied. */
 Onnx__Node *onnx_node(struct onnx *o, const char *op, const char *const *input, size_t inputs,

@@ -1,6 +1,6 @@
 /* TensorFlow's operators are documented at https://www.tensorflow.org/api_docs/cc. Their attributes that are not given
  * have their defaults. */
-#include "formats/tensorflow/lowering.h"
+#include "formats/tensorflow/nodes.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static const char *from(const struct lowering *l, uint32_t i)
 /* The name of a node that helps to make the output. */
 static const char *part(const struct lowering *l, const char *what)
 {
-    return nodes_text(l->nodes, "%s.%s", l->out, what);
+    return graph_format(&l->nodes->memory, "%s.%s", l->out, what);
 }
 
 Tensorflow__DataType lowering_type(enum graph_type t)
@@ -115,7 +115,7 @@ static void lower_matmul(struct lowering *l, const char *op)
 static void lower_concat(struct lowering *l, const char *op)
 {
     const uint32_t inputs = l->node->inputs;
-    const char **input = nodes_room(l->nodes, inputs + 1, sizeof *input);
+    const char **input = graph_room(&l->nodes->memory, inputs + 1, sizeof *input);
     if (!input)
         return;
     for (uint32_t i = 0; i < inputs; i++)
@@ -307,8 +307,8 @@ static const char *shared_name(struct lowering *l)
     if (h)
         sha256_add(h, numbers->data, numbers->dim[0] * sizeof(int64_t));
     if (sha256_hex(h, hex))
-        l->nodes->failed = true;
-    return nodes_text(l->nodes, "words-%s", hex);
+        l->nodes->memory.failed = true;
+    return graph_format(&l->nodes->memory, "words-%s", hex);
 }
 
 static void attr_words(struct lowering *l, Tensorflow__Node *node, const char *words,
@@ -331,7 +331,7 @@ static void lower_find_word(struct lowering *l, const char *op)
     nodes_attr_text(l->nodes, node, "shared_name", shared_name(l));
     const char *fill[] = {table, from(l, 1), from(l, 2)};
     attr_words(l, nodes_add(l->nodes, "LookupTableImportV2", filled, fill, 3), "Tin", "Tout");
-    l->inits[l->init_count++] = nodes_text(l->nodes, "^%s", filled);
+    l->inits[l->init_count++] = graph_format(&l->nodes->memory, "^%s", filled);
     const char *find[] = {table, from(l, 0), nodes_integer(l->nodes, part(l, "missing"), -1)};
     attr_words(l, nodes_add(l->nodes, op, l->out, find, 3), "Tin", "Tout");
 }
@@ -396,14 +396,14 @@ static const char *name_of(struct nodes *n, uint32_t i, const char *name)
             plain[k] = c;
     }
     plain[k] = '\0';
-    return nodes_text(n, k ? "v%u/%s" : "v%u%s", i, plain);
+    return graph_format(&n->memory, k ? "v%u/%s" : "v%u%s", i, plain);
 }
 
 static void add_words(struct nodes *n, const struct graph_value *v, const char *name)
 {
     const uint64_t count = graph_elems(v);
     const struct graph_text *text = v->data;
-    ProtobufCBinaryData *each = nodes_room(n, count, sizeof *each);
+    ProtobufCBinaryData *each = graph_room(&n->memory, count, sizeof *each);
     for (uint64_t i = 0; each && i < count; i++)
         each[i] = (ProtobufCBinaryData){text[i].bytes, (uint8_t *)text[i].at};
     const struct nodes_elements elements = {.text = each, .texts = count};
@@ -430,8 +430,10 @@ static void add_input(struct nodes *n, const struct graph_value *v, const char *
 
 void lowering_run(struct nodes *n, const struct graph *g, const char **name, const char **init)
 {
-    struct lowering l = {
-        .nodes = n, .graph = g, .name = name, .inits = nodes_room(n, g->nodes, sizeof *l.inits)};
+    struct lowering l = {.nodes = n,
+                         .graph = g,
+                         .name = name,
+                         .inits = graph_room(&n->memory, g->nodes, sizeof *l.inits)};
     for (uint32_t i = 0; i < g->values; i++) {
         name[i] = name_of(n, i, g->value[i].name);
         if (g->value[i].data)
@@ -439,13 +441,13 @@ void lowering_run(struct nodes *n, const struct graph *g, const char **name, con
     }
     for (uint32_t i = 0; i < g->inputs; i++)
         add_input(n, &g->value[g->input[i].value], name[g->input[i].value]);
-    for (uint32_t i = 0; i < g->nodes && !n->failed; i++) {
+    for (uint32_t i = 0; i < g->nodes && !n->memory.failed; i++) {
         l.node = &g->node[i];
         l.out = name[l.node->output];
         counterparts[l.node->op].lower(&l, counterparts[l.node->op].op);
     }
     *init = NULL;
-    if (l.init_count == 0 || n->failed)
+    if (l.init_count == 0 || n->memory.failed)
         return;
     *init = "init";
     (void)nodes_add(n, "NoOp", *init, l.inits, l.init_count);

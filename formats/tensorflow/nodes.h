@@ -1,7 +1,7 @@
 /* The nodes of a TensorFlow graph that is being made, with the memory of all their parts. A node has one output, and
  * other nodes read it by the node's name.
  *
- * Failure modes: no memory: the calls return NULL, accept NULL for a node, and nodes->failed tells. */
+ * Failure modes: no memory: the calls return NULL, accept NULL for a node, and nodes->memory.failed tells. */
 #ifndef GRADWIRE_FORMATS_TENSORFLOW_NODES_H
 #define GRADWIRE_FORMATS_TENSORFLOW_NODES_H
 
@@ -9,26 +9,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "formats/graph/graph.h"
 #include "proto/formats/tensorflow.pb-c.h"
 
 enum { NODES_ATTRS_MAX = 6, NODES_RANK_MAX = 8 };
-
-struct nodes_block;
 
 /* Initialize it with zeros. */
 struct nodes {
     Tensorflow__Node **node;
     size_t count;
-    struct nodes_block *blocks;
-    bool failed;
+    struct graph_memory memory; /* of all parts */
 };
 
 void nodes_close(struct nodes *n);
 
-/* Zeroed memory that lives as long as the nodes. */
-void *nodes_room(struct nodes *n, size_t count, size_t size);
-/* A text of at most 255 bytes, as printf makes it. */
-char *nodes_text(struct nodes *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* dim[i] = -1: any. */
 Tensorflow__TensorShape *nodes_shape(struct nodes *n, const int64_t *dim, size_t rank);
 
@@ -59,5 +53,16 @@ const char *nodes_constant(struct nodes *n, const char *name, Tensorflow__DataTy
 /* The same with `count` integers, which are copied, as int64 (count); count 1 with `scalar`: of shape (). */
 const char *nodes_integers(struct nodes *n, const char *name, const int64_t *v, size_t count);
 const char *nodes_integer(struct nodes *n, const char *name, int64_t v);
+
+/* ---- lowering.c: a graph of primitive operators as nodes; pure ---- */
+
+/* Add the nodes of `g`. name[i] (g->values) becomes the name of the node that has value i; *init that of the node that
+ * has to run once before the others, NULL if there is none. The nodes borrow the graph's constants. Without memory
+ * n->memory.failed is set. */
+void lowering_run(struct nodes *n, const struct graph *g, const char **name, const char **init);
+
+Tensorflow__DataType lowering_type(enum graph_type t);
+/* GRAPH_ROWS is -1. */
+Tensorflow__TensorShape *lowering_shape(struct nodes *n, const struct graph_value *v);
 
 #endif

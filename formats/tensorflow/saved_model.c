@@ -12,7 +12,6 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/process/files.h"
-#include "formats/tensorflow/lowering.h"
 #include "formats/tensorflow/nodes.h"
 
 /* The version of TensorFlow's graphs from which all operators of lowering.c exist (TensorFlow 1.15), and the oldest
@@ -98,12 +97,12 @@ static void set_init(struct message *m, const char *node)
 static Tensorflow__TensorInfoEntry *tensor_info(struct nodes *n, const struct graph_value *v,
                                                 const char *node)
 {
-    Tensorflow__TensorInfoEntry *entry = nodes_room(n, 1, sizeof *entry);
-    Tensorflow__TensorInfo *info = nodes_room(n, 1, sizeof *info);
-    if (n->failed)
+    Tensorflow__TensorInfoEntry *entry = graph_room(&n->memory, 1, sizeof *entry);
+    Tensorflow__TensorInfo *info = graph_room(&n->memory, 1, sizeof *info);
+    if (n->memory.failed)
         return NULL;
     *info = (Tensorflow__TensorInfo)TENSORFLOW__TENSOR_INFO__INIT;
-    info->name = nodes_text(n, "%s:0", node);
+    info->name = graph_format(&n->memory, "%s:0", node);
     info->dtype = lowering_type(v->type);
     info->tensor_shape = lowering_shape(n, v);
     *entry = (Tensorflow__TensorInfoEntry)TENSORFLOW__TENSOR_INFO_ENTRY__INIT;
@@ -115,7 +114,7 @@ static Tensorflow__TensorInfoEntry *tensor_info(struct nodes *n, const struct gr
 static void set_signature(struct message *m, struct nodes *n, const struct graph *g,
                           const char *const *name)
 {
-    Tensorflow__TensorInfoEntry **of = nodes_room(n, g->inputs + 1, sizeof(void *));
+    Tensorflow__TensorInfoEntry **of = graph_room(&n->memory, g->inputs + 1, sizeof(void *));
     if (!of)
         return;
     for (uint32_t i = 0; i < g->inputs; i++)
@@ -368,7 +367,7 @@ enum err saved_model_write(const char *path, const struct graph *g, graph_told *
     struct nodes nodes = {0};
     struct message m = {0};
     begin(&m);
-    const char **name = nodes_room(&nodes, g->values, sizeof *name), *init = NULL;
+    const char **name = graph_room(&nodes.memory, g->values, sizeof *name), *init = NULL;
     if (name) {
         lowering_run(&nodes, g, name, &init);
         set_signature(&m, &nodes, g, name);
@@ -377,7 +376,7 @@ enum err saved_model_write(const char *path, const struct graph *g, graph_told *
     m.graph.n_node = nodes.count;
     if (init)
         set_init(&m, init);
-    enum err err = nodes.failed ? err_memory_of(e, path) : pack(path, &m, told, e);
+    enum err err = nodes.memory.failed ? err_memory_of(e, path) : pack(path, &m, told, e);
     nodes_close(&nodes);
     return err;
 }

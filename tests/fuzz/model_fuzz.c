@@ -12,7 +12,7 @@
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "formats/graph/graph.h"
-#include "formats/tensorflow/lowering.h"
+#include "formats/tensorflow/nodes.h"
 #include "predict/folder.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/trained.h"

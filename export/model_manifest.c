@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
 #include "common/base/version.h"
@@ -21,19 +22,6 @@ enum { MANIFEST_FORMAT = 1, PIECE_BYTES = 1 << 20 };
 
 /* ---- building JSON ---- */
 
-/* Add to an object that may have failed before; on failure *ok becomes false. */
-static void manifest_put(json_t *object, const char *key, json_t *take_value, bool *ok)
-{
-    if (json_object_set_new(object, key, take_value) != 0)
-        *ok = false;
-}
-
-static void manifest_add(json_t *list, json_t *take_value, bool *ok)
-{
-    if (json_array_append_new(list, take_value) != 0)
-        *ok = false;
-}
-
 static json_t *json_count(uint64_t value)
 {
     return json_integer((json_int_t)value);
@@ -43,7 +31,7 @@ static json_t *shape(uint32_t rank, const uint32_t *dim, bool *ok)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < rank; i++)
-        manifest_add(list, json_count(dim[i]), ok);
+        json_push(list, json_count(dim[i]), ok);
     return list;
 }
 
@@ -100,8 +88,8 @@ static enum err manifest_add_file(json_t *files, const char *folder, const char 
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     enum err err = digest_of(path, digest, &bytes, e);
     if (!err)
-        manifest_put(files, name,
-                     json_pack("{s:o, s:s}", "bytes", json_count(bytes), "sha256", digest), ok);
+        json_put(files, name, json_pack("{s:o, s:s}", "bytes", json_count(bytes), "sha256", digest),
+                 ok);
     return err;
 }
 
@@ -168,7 +156,7 @@ static json_t *input(const struct job *job, uint32_t at, bool *ok)
     const struct job_selection *s = &job->model.selection[at - JOB_INPUT_SELECTION];
     for (uint32_t i = 0; i < s->columns; i++) {
         const struct job_column *c = &job->data.csv.column[job->model.selected[s->first + i]];
-        manifest_add(ranges, json_pack("[o, o]", json_count(c->feature), json_count(c->width)), ok);
+        json_push(ranges, json_pack("[o, o]", json_count(c->feature), json_count(c->width)), ok);
     }
     return json_pack("{s:o}", "features", ranges);
 }
@@ -178,9 +166,9 @@ static json_t *inputs(const struct job *job, uint32_t i, bool *ok)
     const struct job_layer *l = &job->model.layer[i];
     json_t *list = json_array();
     for (uint32_t k = 0; k < l->inputs; k++)
-        manifest_add(list, input(job, l->input[k], ok), ok);
+        json_push(list, input(job, l->input[k], ok), ok);
     if (l->inputs == 0 && l->lookups == 0)
-        manifest_add(list, input(job, i, ok), ok);
+        json_push(list, input(job, i, ok), ok);
     return list;
 }
 
@@ -215,8 +203,8 @@ static json_t *layers(const struct model_manifest *m, const json_t *job, bool *o
                                 kind ? kind : "", "inputs", inputs(m->job, i, ok), "shape",
                                 shape(rank, dim, ok), "options", with);
         if (job_layer_looks_up(l))
-            manifest_put(one, "table", json_string(l->table_name), ok);
-        manifest_add(list, one, ok);
+            json_put(one, "table", json_string(l->table_name), ok);
+        json_push(list, one, ok);
     }
     return list;
 }
@@ -225,10 +213,10 @@ static json_t *tensors(const struct layout *l, bool *ok)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < l->tensors; i++)
-        manifest_add(list,
-                     json_pack("{s:s, s:o}", "name", l->tensor[i].name, "shape",
-                               shape(l->tensor[i].rank, l->tensor[i].shape, ok)),
-                     ok);
+        json_push(list,
+                  json_pack("{s:s, s:o}", "name", l->tensor[i].name, "shape",
+                            shape(l->tensor[i].rank, l->tensor[i].shape, ok)),
+                  ok);
     return list;
 }
 
@@ -242,13 +230,13 @@ static json_t *model(const struct model_manifest *m, const json_t *job, bool *ok
     const struct job *j = m->job;
     json_t *all = json_object();
     bool keys_only = model_features(m->model) == 0;
-    manifest_put(all, "input", shape(keys_only ? 0 : j->model.rank, j->model.shape, ok), ok);
-    manifest_put(all, "divisor", json_real((double)m->data->scale), ok);
-    manifest_put(all, "layers", layers(m, job, ok), ok);
-    manifest_put(all, "output", json_string(j->model.layer[j->model.layers - 1].name), ok);
-    manifest_put(all, "loss", json_string(loss_word(j)), ok);
-    manifest_put(all, "from_logits", json_boolean(j->model.head[0].from_logits), ok);
-    manifest_put(all, "tensors", tensors(model_layout(m->model), ok), ok);
+    json_put(all, "input", shape(keys_only ? 0 : j->model.rank, j->model.shape, ok), ok);
+    json_put(all, "divisor", json_real((double)m->data->scale), ok);
+    json_put(all, "layers", layers(m, job, ok), ok);
+    json_put(all, "output", json_string(j->model.layer[j->model.layers - 1].name), ok);
+    json_put(all, "loss", json_string(loss_word(j)), ok);
+    json_put(all, "from_logits", json_boolean(j->model.head[0].from_logits), ok);
+    json_put(all, "tensors", tensors(model_layout(m->model), ok), ok);
     return all;
 }
 
@@ -264,8 +252,8 @@ static void put_eval(const struct model_manifest *m, json_t *all, bool *ok)
         rows = json_count(m->evaluator->rows);
         fingerprint = json_string(m->evaluator->fingerprint);
     }
-    manifest_put(all, "eval_rows", rows, ok);
-    manifest_put(all, "eval_fingerprint", fingerprint, ok);
+    json_put(all, "eval_rows", rows, ok);
+    json_put(all, "eval_fingerprint", fingerprint, ok);
 }
 
 static json_t *data(const struct model_manifest *m, const json_t *job, bool *ok)
@@ -275,11 +263,11 @@ static json_t *data(const struct model_manifest *m, const json_t *job, bool *ok)
                                             "spill"};
     for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
         (void)json_object_del(options, elsewhere[k]);
-    manifest_put(all, "rows", json_count(m->data->rows - m->data->bad_rows), ok);
-    manifest_put(all, "fingerprint",
-                 hex(m->data->contents.fingerprint, sizeof m->data->contents.fingerprint), ok);
+    json_put(all, "rows", json_count(m->data->rows - m->data->bad_rows), ok);
+    json_put(all, "fingerprint",
+             hex(m->data->contents.fingerprint, sizeof m->data->contents.fingerprint), ok);
     put_eval(m, all, ok);
-    manifest_put(all, "options", options, ok);
+    json_put(all, "options", options, ok);
     return all;
 }
 
@@ -304,21 +292,21 @@ static json_t *document(const struct model_manifest *m, const json_t *job, json_
 {
     json_t *all = json_object();
     const char *run = m->job->checkpoint.run;
-    manifest_put(all, "format", json_integer(MANIFEST_FORMAT), ok);
-    manifest_put(all, "gradwire", json_string(GRADWIRE_VERSION), ok);
-    manifest_put(all, "job", json_string(m->job->name), ok);
-    manifest_put(all, "run", *run ? json_string(run) : json_null(), ok);
-    manifest_put(all, "identity", hex(m->job->identity, sizeof m->job->identity), ok);
-    manifest_put(all, "data", data(m, job, ok), ok);
-    manifest_put(all, "step", json_count(m->step), ok);
-    manifest_put(all, "epoch", m->epoch ? json_count(m->epoch) : json_null(), ok);
-    manifest_put(all, "train", evaluation_json(m->job, m->trained), ok);
-    manifest_put(all, "eval", evaluation_json(m->job, m->evaluated), ok);
-    manifest_put(all, "averaged", json_boolean(m->job->optimizer.use_ema), ok);
-    manifest_put(all, "digest", json_string(m->digest), ok);
-    manifest_put(all, "encoding", encoding(m), ok);
-    manifest_put(all, "model", model(m, job, ok), ok);
-    manifest_put(all, "files", take_files, ok);
+    json_put(all, "format", json_integer(MANIFEST_FORMAT), ok);
+    json_put(all, "gradwire", json_string(GRADWIRE_VERSION), ok);
+    json_put(all, "job", json_string(m->job->name), ok);
+    json_put(all, "run", *run ? json_string(run) : json_null(), ok);
+    json_put(all, "identity", hex(m->job->identity, sizeof m->job->identity), ok);
+    json_put(all, "data", data(m, job, ok), ok);
+    json_put(all, "step", json_count(m->step), ok);
+    json_put(all, "epoch", m->epoch ? json_count(m->epoch) : json_null(), ok);
+    json_put(all, "train", evaluation_json(m->job, m->trained), ok);
+    json_put(all, "eval", evaluation_json(m->job, m->evaluated), ok);
+    json_put(all, "averaged", json_boolean(m->job->optimizer.use_ema), ok);
+    json_put(all, "digest", json_string(m->digest), ok);
+    json_put(all, "encoding", encoding(m), ok);
+    json_put(all, "model", model(m, job, ok), ok);
+    json_put(all, "files", take_files, ok);
     return all;
 }
 

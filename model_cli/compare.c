@@ -102,15 +102,12 @@ static json_t *by_names(const struct job_node *node)
     if (node->kind == NODE_SCALAR || is_simple_list(node))
         return job_tree_json(node);
     json_t *all = json_object();
-    bool ok = all != NULL;
+    bool ok = true;
     for (const struct job_node *c = node->child; c && ok; c = c->next) {
         element_key(key, c, i++, all);
-        ok = json_object_set_new(all, key, by_names(c)) == 0;
+        json_put(all, key, by_names(c), &ok);
     }
-    if (ok)
-        return all;
-    json_decref(all);
-    return NULL;
+    return json_whole(all, ok);
 }
 
 static enum err parse_job(const char *dir, const char *text, size_t bytes, json_t **keys,
@@ -316,7 +313,7 @@ static enum err compare_job_read(const char *path, json_t **facts, json_t **keys
 struct differ {
     size_t jobs;
     json_t *list; /* [{"key": .., "values": [..]}, ..] */
-    bool failed;  /* no memory */
+    bool ok;      /* false: no memory */
 };
 
 /* The only entry of an object; NULL: it has none, or several. */
@@ -342,9 +339,8 @@ static void differ_add(struct differ *d, const char *path, const json_t *const *
 {
     json_t *values = json_array();
     for (size_t i = 0; i < d->jobs; i++)
-        d->failed |= json_array_append_new(values, value_shown(value[i])) != 0;
-    d->failed |=
-        json_array_append_new(d->list, json_pack("{s:s, s:o}", "key", path, "values", values)) != 0;
+        json_push(values, value_shown(value[i]), &d->ok);
+    json_push(d->list, json_pack("{s:s, s:o}", "key", path, "values", values), &d->ok);
 }
 
 static bool all_equal(const struct differ *d, const json_t *const *value)
@@ -419,15 +415,12 @@ static void compare_values(struct differ *d, const char *path, const json_t *con
 /* NULL: no memory. */
 static json_t *differences(json_t *const *keys, size_t jobs)
 {
-    struct differ d = {.jobs = jobs, .list = json_array()};
+    struct differ d = {.jobs = jobs, .list = json_array(), .ok = true};
     const json_t *value[COMPARE_JOBS_MAX];
     for (size_t i = 0; i < jobs; i++)
         value[i] = keys[i];
     compare_values(&d, "", value);
-    if (!d.failed)
-        return d.list;
-    json_decref(d.list);
-    return NULL;
+    return json_whole(d.list, d.ok);
 }
 
 /* ---- the result as a table for people ---- */

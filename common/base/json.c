@@ -22,3 +22,21 @@ json_t *json_text(const char *text)
     mem_free(shown);
     return made;
 }
+
+void json_put(json_t *object, const char *key, json_t *take, bool *ok)
+{
+    *ok &= json_object_set_new(object, key, take) == 0;
+}
+
+void json_push(json_t *list, json_t *take, bool *ok)
+{
+    *ok &= json_array_append_new(list, take) == 0;
+}
+
+json_t *json_whole(json_t *take, bool ok)
+{
+    if (ok)
+        return take;
+    json_decref(take);
+    return NULL;
+}

@@ -3,6 +3,7 @@
 #define GRADWIRE_COMMON_BASE_JSON_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 /* Both return a new reference, or NULL if memory runs out. */
 
@@ -12,5 +13,11 @@ json_t *json_number(double x);
 /* `text` of a file, a name or a peer as a string, made printable (printable.h); null for NULL. It is for people: text that a
  * program must find again byte by byte is written otherwise (export/encoding.c). */
 json_t *json_text(const char *text);
+
+/* Add to an object, or to a list. On failure, also of what made `take`, *ok becomes false. */
+void json_put(json_t *object, const char *key, json_t *take, bool *ok);
+void json_push(json_t *list, json_t *take, bool *ok);
+/* Returns `take`, or NULL if not `ok`. */
+json_t *json_whole(json_t *take, bool ok);
 
 #endif

@@ -130,7 +130,7 @@ struct graph_input {
     const char *why; /* VECTORS: the reason why the table is not inside, a clause in English */
 };
 
-/* Memory that is freed at once: of a graph, or of the message that a format makes of it. */
+/* Memory that is freed as a whole: of a graph, or of the message that a format makes of it. */
 struct graph_memory {
     void **block;
     size_t blocks;

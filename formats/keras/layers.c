@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/json.h"
 #include "formats/keras/network.h"
 #include "job/keys.h"
 
@@ -211,7 +212,7 @@ json_t *keras_options(const struct job_layer *l)
     char prefix[JOB_PATH_MAX];
     const struct job_key *last = NULL;
     json_t *made = json_object();
-    bool failed = !made;
+    bool ok = true;
     int n = snprintf(prefix, sizeof prefix, JOB_LAYER_PREFIX ".%s.", keras_class_of(l->kind).word);
     for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key)) {
         const char *option = key->path + n;
@@ -221,11 +222,9 @@ json_t *keras_options(const struct job_layer *l)
         if (strcmp(option, "momentum") == 0)
             last = key;
         else
-            failed |= json_object_set_new(made, option, option_json(key, l)) != 0;
+            json_put(made, option, option_json(key, l), &ok);
     }
-    failed |= last && json_object_set_new(made, "momentum", option_json(last, l)) != 0;
-    if (!failed)
-        return made;
-    json_decref(made);
-    return NULL;
+    if (last)
+        json_put(made, "momentum", option_json(last, l), &ok);
+    return json_whole(made, ok);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/digits.h"
+#include "common/base/json.h"
 #include "common/base/mem.h"
 #include "formats/keras/layers.h"
 
@@ -27,13 +28,12 @@ enum { NONE = UINT32_MAX };
 json_t *network_shape(bool batch, uint32_t rank, const uint32_t *dim)
 {
     json_t *shape = json_array();
-    bool failed = batch && json_array_append_new(shape, json_null()) != 0;
+    bool ok = true;
+    if (batch)
+        json_push(shape, json_null(), &ok);
     for (uint32_t i = 0; i < rank; i++)
-        failed |= json_array_append_new(shape, json_integer(dim[i])) != 0;
-    if (!failed)
-        return shape;
-    json_decref(shape);
-    return NULL;
+        json_push(shape, json_integer(dim[i]), &ok);
+    return json_whole(shape, ok);
 }
 
 json_t *network_real(float x)
@@ -459,20 +459,14 @@ static json_t *tensor_of(const struct network_layer *l)
 /* The calls of a layer: one, or none of an input. */
 static json_t *calls_of(const struct network *n, const struct network_layer *l)
 {
-    if (l->inputs == 0)
-        return json_array();
-    if (l->inputs == 1)
-        return json_pack("[{s:[o], s:{}}]", "args", tensor_of(&n->layer[n->input[l->first_input]]),
-                         "kwargs");
     json_t *all = json_array();
-    bool failed = !all;
+    bool ok = true;
+    if (l->inputs == 0)
+        return all;
     for (uint32_t i = 0; i < l->inputs; i++)
-        failed |=
-            json_array_append_new(all, tensor_of(&n->layer[n->input[l->first_input + i]])) != 0;
-    if (!failed)
-        return json_pack("[{s:[o], s:{}}]", "args", all, "kwargs");
-    json_decref(all);
-    return NULL;
+        json_push(all, tensor_of(&n->layer[n->input[l->first_input + i]]), &ok);
+    return json_whole(
+        json_pack(l->inputs > 1 ? "[{s:[o], s:{}}]" : "[{s:o, s:{}}]", "args", all, "kwargs"), ok);
 }
 
 static json_t *layer_json(const struct network *n, const struct network_layer *l)
@@ -493,28 +487,22 @@ static json_t *layer_json(const struct network *n, const struct network_layer *l
 static json_t *layers_json(const struct network *n)
 {
     json_t *all = json_array();
-    bool failed = !all;
+    bool ok = true;
     for (uint32_t i = 0; i < n->layers; i++)
-        failed |= json_array_append_new(all, layer_json(n, &n->layer[n->order[i]])) != 0;
-    if (!failed)
-        return all;
-    json_decref(all);
-    return NULL;
+        json_push(all, layer_json(n, &n->layer[n->order[i]]), &ok);
+    return json_whole(all, ok);
 }
 
 static json_t *inputs_json(const struct network *n)
 {
     json_t *all = json_array();
-    bool failed = !all;
+    bool ok = true;
     for (uint32_t i = 0; i < 2 * n->layers; i++) {
         const struct network_layer *l = network_input(n, i);
         if (l)
-            failed |= json_array_append_new(all, json_pack("[s, i, i]", l->name, 0, 0)) != 0;
+            json_push(all, json_pack("[s, i, i]", l->name, 0, 0), &ok);
     }
-    if (!failed)
-        return all;
-    json_decref(all);
-    return NULL;
+    return json_whole(all, ok);
 }
 
 enum err network_config(const struct network *n, const struct job *job, char **text,

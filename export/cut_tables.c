@@ -121,8 +121,7 @@ static enum err write_digest(const struct cut_tables *t, const struct checkpoint
     return err;
 }
 
-/* digest NULL: not wanted. */
-static enum err export_all(const struct cut_tables *t, const struct manifest *cut, char *digest,
+enum err cut_tables_export(const struct cut_tables *t, const struct manifest *cut, char *digest,
                            struct errmsg *e)
 {
     struct exports x = {.of = {NULL}};
@@ -139,15 +138,4 @@ static enum err export_all(const struct cut_tables *t, const struct manifest *cu
     err = export_rows(t, cut, &x, spill, e);
     spill_unref(spill);
     return err;
-}
-
-enum err cut_tables_export(const struct cut_tables *t, const struct manifest *cut, char digest[65],
-                           struct errmsg *e)
-{
-    return export_all(t, cut, digest, e);
-}
-
-enum err cut_tables_rows(const struct cut_tables *t, const struct manifest *cut, struct errmsg *e)
-{
-    return export_all(t, cut, NULL, e);
 }

@@ -28,16 +28,13 @@ enum err export_safetensors(const char *path, const struct layout *l, const floa
                             struct errmsg *e) MUST_CHECK;
 
 /* Write such a file again with one more note, or with another value of one. l, w: its contents. Errors: as
- * export_safetensors and export_check_safetensors. */
+ * export_safetensors and export_read_safetensors. */
 enum err export_add_note(const char *path, const struct layout *l, const float *w,
                          const struct export_note *note, struct errmsg *e) MUST_CHECK;
 
-/* Check that such a file, from any program and in any order, has all of the layout's tensors:
- * F32, with their shapes and bytes. It may have other tensors too. Errors: ERR_NOTFOUND, ERR_IO, ERR_NOMEM;
- * ERR_CORRUPT, naming the file and the tensor. */
-enum err export_check_safetensors(const char *path, const struct layout *l,
-                                  struct errmsg *e) MUST_CHECK;
-/* The same, and read the values into w (l->elems, gaps zero). */
+/* Read such a file, from any program and in any order, into w (l->elems, gaps zero; NULL: only check it). It must have all of the
+ * layout's tensors, F32, with their shapes and bytes, and no others. Errors: ERR_NOTFOUND, ERR_IO, ERR_NOMEM; ERR_CORRUPT,
+ * naming the file and the tensor. */
 enum err export_read_safetensors(const char *path, const struct layout *l, float *w,
                                  struct errmsg *e) MUST_CHECK;
 /* The tensors of a layout that a file has. */
@@ -51,7 +48,7 @@ struct export_found {
  * value that is not finite; or the file has no tensor of the layout. */
 enum err export_find_safetensors(const char *path, const struct layout *l, float *w,
                                  struct export_found *found, struct errmsg *e) MUST_CHECK;
-/* All of the file's notes, a new reference; an empty object if it has none. Errors: as export_check_safetensors. */
+/* All of the file's notes, a new reference; an empty object if it has none. Errors: as export_read_safetensors. */
 enum err export_notes(const char *path, json_t **notes, struct errmsg *e) MUST_CHECK;
 /* Read the note `key` of the file; *there is false if it has none that fits. Errors: as above; ERR_NOTFOUND: no file. */
 enum err export_note(const char *path, const char *key, char *out, size_t bytes, bool *there,

@@ -171,8 +171,8 @@ static enum err check_no_more(const struct safetensors *r, const struct layout *
     return ERR_OK;
 }
 
-/* w NULL: only check. */
-static enum err read_all(const char *path, const struct layout *l, float *w, struct errmsg *e)
+enum err export_read_safetensors(const char *path, const struct layout *l, float *w,
+                                 struct errmsg *e)
 {
     struct safetensors r;
     enum err err = safetensors_open(&r, path, e);
@@ -191,17 +191,6 @@ static enum err read_all(const char *path, const struct layout *l, float *w, str
         err = check_no_more(&r, l, e);
     safetensors_close(&r);
     return err;
-}
-
-enum err export_check_safetensors(const char *path, const struct layout *l, struct errmsg *e)
-{
-    return read_all(path, l, NULL, e);
-}
-
-enum err export_read_safetensors(const char *path, const struct layout *l, float *w,
-                                 struct errmsg *e)
-{
-    return read_all(path, l, w, e);
 }
 
 /* ---- some of the tensors ---- */

@@ -53,13 +53,9 @@ struct cut_tables {
 };
 
 /* Write FOLDER/tables/NAME.safetensors for each table of this cut, and compute the digest of the model with its
- * tables; the dense part is read from FOLDER/weights.safetensors. Errors: ERR_CORRUPT, ERR_IO, ERR_NOMEM, ERR_DISK;
+ * tables; the dense part is read from FOLDER/weights.safetensors. digest (65): NULL: it is not wanted. Errors: ERR_CORRUPT, ERR_IO, ERR_NOMEM, ERR_DISK;
  * ERR_STATE: the checkpoint has other tables. */
-enum err cut_tables_export(const struct cut_tables *t, const struct manifest *cut, char digest[65],
+enum err cut_tables_export(const struct cut_tables *t, const struct manifest *cut, char *digest,
                            struct errmsg *e) MUST_CHECK;
-
-/* The same without the digest: FOLDER/weights.safetensors is not read. */
-enum err cut_tables_rows(const struct cut_tables *t, const struct manifest *cut,
-                         struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -171,7 +171,7 @@ static enum err copy_tables(struct trained *t, const char *folder, struct errmsg
                                    .output = folder,
                                    .checkpoints = &t->checkpoints,
                                    .folder = "."};
-    enum err err = cut_tables_rows(&end, &t->cut, e);
+    enum err err = cut_tables_export(&end, &t->cut, NULL, e);
     (void)snprintf(path, sizeof path, "%s/tables", folder);
     for (uint32_t i = 0; i < l->rows->tables && !err; i++)
         err = table_file_open(&t->folder.table[i], path, &l->rows->table[i],

@@ -312,7 +312,7 @@ enum gradwire_status gradwire_scorer_add_text(struct gradwire_scorer *s,
 {
     struct errmsg e;
     uint32_t column = GRADWIRE_NONE;
-    enum err err = rows_add_text(s->rows, fields, &column, &e);
+    enum err err = rows_add(s->rows, fields, NULL, &column, &e);
     return report(error, err, column, &e);
 }
 
@@ -322,7 +322,7 @@ enum gradwire_status gradwire_scorer_add_values(struct gradwire_scorer *s,
 {
     struct errmsg e;
     uint32_t column = GRADWIRE_NONE;
-    enum err err = rows_add_values(s->rows, values, &column, &e);
+    enum err err = rows_add(s->rows, NULL, values, &column, &e);
     return report(error, err, column, &e);
 }
 

@@ -212,7 +212,7 @@ static enum err folder_read_weights(struct folder *f, const struct folder_option
     const struct layout *l = model_layout(f->model);
     (void)snprintf(path, sizeof path, "%s/%s", f->path, weights_name);
     /* before memory is taken: the job file alone can ask for any amount */
-    enum err err = o->job_alone ? ERR_OK : export_check_safetensors(path, l, e);
+    enum err err = o->job_alone ? ERR_OK : export_read_safetensors(path, l, NULL, e);
     if (err)
         return err;
     f->w = mem_floats(l->elems);

@@ -372,9 +372,8 @@ static uint32_t encode_values(struct rows *r, uint32_t columns, char why[static 
     return out.first.column;
 }
 
-/* Add a row of texts or, if there are none, of values. */
-static enum err rows_add(struct rows *r, const struct gradwire_text *field,
-                         const struct gradwire_value *value, uint32_t *column, struct errmsg *e)
+enum err rows_add(struct rows *r, const struct gradwire_text *field,
+                  const struct gradwire_value *value, uint32_t *column, struct errmsg *e)
 {
     char refused[MEANING_WHY_BYTES], why[MEANING_WHY_BYTES];
     uint32_t i = 0;
@@ -394,18 +393,6 @@ static enum err rows_add(struct rows *r, const struct gradwire_text *field,
     csv_batch_describe(e, r->format.job, r->columns.of, *column,
                        wrong == GRADWIRE_NONE ? refused : why);
     return ERR_INPUT;
-}
-
-enum err rows_add_text(struct rows *r, const struct gradwire_text *field, uint32_t *column,
-                       struct errmsg *e)
-{
-    return rows_add(r, field, NULL, column, e);
-}
-
-enum err rows_add_values(struct rows *r, const struct gradwire_value *value, uint32_t *column,
-                         struct errmsg *e)
-{
-    return rows_add(r, NULL, value, column, e);
 }
 
 static enum err refuse_number(const float *numbers, struct errmsg *e)

@@ -31,13 +31,12 @@ void rows_free(struct rows *r);
 
 void rows_clear(struct rows *r);
 uint32_t rows_count(const struct rows *r);
-/* Add a row. field, value: one for each column (struct columns). numbers: (model_features), raw, for data without columns.
+/* Add a row. field or, if it is NULL, value: one for each column (struct columns). numbers: (model_features), raw, for data without columns.
  * *column: if a value does not fit its column, the column's index; otherwise unchanged. Allocates nothing. Errors: ERR_INPUT.
  * Thread: one at a time. */
-enum err rows_add_text(struct rows *r, const struct gradwire_text *field, uint32_t *column,
-                       struct errmsg *e) MUST_CHECK;
-enum err rows_add_values(struct rows *r, const struct gradwire_value *value, uint32_t *column,
-                         struct errmsg *e) MUST_CHECK;
+enum err rows_add(struct rows *r, const struct gradwire_text *field,
+                  const struct gradwire_value *value, uint32_t *column,
+                  struct errmsg *e) MUST_CHECK;
 enum err rows_add_numbers(struct rows *r, const float *numbers, struct errmsg *e) MUST_CHECK;
 
 /* A text file begins; a new `rows` is at the beginning of one. name: of the file, for errors; a view; NULL: "input". */
@@ -46,7 +45,7 @@ void rows_begin_file(struct rows *r, const char *name);
  * before the record does. `text` follows the record that was added last. */
 size_t rows_record_bytes(const struct rows *r, const char *text, size_t bytes);
 /* Add the row of one record, with or without its line end. No row is added for a header, a comment or an empty line.
- * Allocates memory for the first record alone. The rest as rows_add_text. Errors: ERR_INPUT, with the line; ERR_NOMEM. */
+ * Allocates memory for the first record alone. The rest as rows_add. Errors: ERR_INPUT, with the line; ERR_NOMEM. */
 enum err rows_add_record(struct rows *r, const char *record, size_t bytes, uint32_t *column,
                          struct errmsg *e) MUST_CHECK;
 

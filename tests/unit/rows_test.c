@@ -182,7 +182,7 @@ static void add_text(struct fixture *f, row_text t)
         assert_non_null(exact);
         field[i].text = memcpy(exact, field[i].text, field[i].bytes);
     }
-    if (rows_add_text(f->rows, field, &column, &f->e))
+    if (rows_add(f->rows, field, NULL, &column, &f->e))
         fail_msg("%s", f->e.text);
     for (uint32_t i = 0; i < COLUMNS; i++)
         free((void *)(uintptr_t)field[i].text);
@@ -263,7 +263,7 @@ static void add_values(struct fixture *f, row_text t)
     v[12] = (struct gradwire_value){.type = words.n ? GRADWIRE_VALUE_KEYS : GRADWIRE_VALUE_MISSING,
                                     .count = words.n,
                                     .as.keys = {words.key, NULL}};
-    if (rows_add_values(f->rows, v, &column, &f->e))
+    if (rows_add(f->rows, NULL, v, &column, &f->e))
         fail_msg("%s", f->e.text);
 }
 
@@ -436,7 +436,7 @@ static void refuse_text(struct fixture *f, uint32_t column, const char *text, co
     draw_row(t, 1, true);
     for (uint32_t i = 0; i < COLUMNS; i++)
         field[i] = text_of(i == column ? text : t[field_of[i]]);
-    assert_int_equal(rows_add_text(f->rows, field, &at, &f->e), ERR_INPUT);
+    assert_int_equal(rows_add(f->rows, field, NULL, &at, &f->e), ERR_INPUT);
     assert_int_equal(at, column);
     if (!strstr(f->e.text, why))
         fail_msg("%s", f->e.text);
@@ -448,7 +448,7 @@ static void refuse_value(struct fixture *f, uint32_t column, const struct gradwi
     struct gradwire_value v[COLUMNS] = {{.type = GRADWIRE_VALUE_MISSING}};
     uint32_t at = COLUMNS;
     v[column] = *value;
-    assert_int_equal(rows_add_values(f->rows, v, &at, &f->e), ERR_INPUT);
+    assert_int_equal(rows_add(f->rows, NULL, v, &at, &f->e), ERR_INPUT);
     assert_int_equal(at, column);
     if (!strstr(f->e.text, why))
         fail_msg("%s", f->e.text);
@@ -493,7 +493,7 @@ static void a_bad_row_names_its_column_and_is_not_added(void **state)
     uint32_t column;
     for (uint32_t i = 0; i < COLUMNS; i++)
         field[i] = text_of("");
-    assert_int_equal(rows_add_text(f.rows, field, &column, &f.e), ERR_INPUT);
+    assert_int_equal(rows_add(f.rows, field, NULL, &column, &f.e), ERR_INPUT);
     assert_non_null(strstr(f.e.text, "no room for more than 300 rows"));
     teardown(&f);
 }
@@ -526,7 +526,7 @@ static void numbers_as_long_as_their_room_leave_none(void **state)
     field[1] = (struct gradwire_text){long_text, CSV_PIECE_BYTES};
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t column = COLUMNS;
-        assert_int_equal(rows_add_text(f.rows, field, &column, &f.e), ERR_INPUT);
+        assert_int_equal(rows_add(f.rows, field, NULL, &column, &f.e), ERR_INPUT);
         assert_true(column <= 1);
         field[0] = text_of("1");
     }

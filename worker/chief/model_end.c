@@ -65,7 +65,7 @@ static enum err check_weights(const struct epoch_end_config *c, const char *fold
 {
     char path[4200];
     (void)snprintf(path, sizeof path, "%s/weights.safetensors", folder);
-    return export_check_safetensors(path, model_layout(c->model), e);
+    return export_read_safetensors(path, model_layout(c->model), NULL, e);
 }
 
 /* The evaluator's result of the final checkpoint; NULL: there is none. */

@@ -23,6 +23,23 @@ extern const struct job_word job_loss_words[], job_metric_words[], job_monitor_w
         NULL, 0, NULL, NULL                                                                        \
     }
 
+/* For a row: the words of its key, which its meaning explains. */
+#define WORD(word, value) LONE_WORD(word, value, NULL)
+#define LONE_WORD(word, value, lone)                                                               \
+    {                                                                                              \
+        word, value, lone, NULL                                                                    \
+    }
+#define WORDS(...)                                                                                 \
+    .words = (const struct job_word[])                                                             \
+    {                                                                                              \
+        __VA_ARGS__, LAST_WORD                                                                     \
+    }
+#define SPELLINGS(...)                                                                             \
+    .spellings = (const struct job_word[])                                                         \
+    {                                                                                              \
+        __VA_ARGS__, LAST_WORD                                                                     \
+    }
+
 /* A row: the key's path, its type, the member that holds its value, its meaning, and more. */
 #define ROW(key_path, key_type, in, member, text, ...)                                             \
     {                                                                                              \
@@ -45,14 +62,35 @@ extern const struct job_word job_loss_words[], job_metric_words[], job_monitor_w
         .path = key_path, .type = KEY_LATER, .fallback = no_op, .doc = text                        \
     }
 
-/* The same options in layers and tables. */
-#define CONSTANT_VALUE "The number.", EXAMPLE("0.5")
-#define NORMAL_MEAN "The mean.", EXAMPLE("0.1")
-#define NORMAL_STDDEV "The standard deviation.", EXAMPLE("0.01")
-#define TRUNCATED_STDDEV "The standard deviation before values are drawn again.", EXAMPLE("0.01")
-#define UNIFORM_MINVAL "The lower bound.", EXAMPLE("-0.01")
-#define UNIFORM_MAXVAL "The upper bound.", EXAMPLE("0.01")
-#define REGULARIZER_L1_DOC "The factor of the sum of the absolute weights."
-#define REGULARIZER_L2_DOC "The factor of the sum of the squared weights."
+/* The options of initializers and regularizers, of layers and tables. KEY: the macro of their rows; path: of the key; in: the
+ * struct job_weights. */
+#define WEIGHTS_REAL(KEY, path, member, range, by_default, ...)                                    \
+    KEY(path, REAL, member, __VA_ARGS__, range, .fallback = by_default)
+#define INITIALIZER_OPTIONS(KEY, path, in)                                                         \
+    WEIGHTS_REAL(KEY, path ".constant.value", in.init_value, ANY_REAL, "0", "The number.",         \
+                 EXAMPLE("0.5")),                                                                  \
+        WEIGHTS_REAL(KEY, path ".random_normal.mean", in.init_other, ANY_REAL, "0", "The mean.",   \
+                     EXAMPLE("0.1")),                                                              \
+        WEIGHTS_REAL(KEY, path ".random_normal.stddev", in.init_value, NOT_NEGATIVE, "0.05",       \
+                     "The standard deviation.", EXAMPLE("0.01")),                                  \
+        WEIGHTS_REAL(KEY, path ".random_uniform.minval", in.init_other, ANY_REAL, "-0.05",         \
+                     "The lower bound.", EXAMPLE("-0.01")),                                        \
+        WEIGHTS_REAL(KEY, path ".random_uniform.maxval", in.init_value, ANY_REAL, "0.05",          \
+                     "The upper bound.", EXAMPLE("0.01")),                                         \
+        WEIGHTS_REAL(KEY, path ".truncated_normal.mean", in.init_other, ANY_REAL, "0",             \
+                     "The mean.", EXAMPLE("0.1")),                                                 \
+        WEIGHTS_REAL(KEY, path ".truncated_normal.stddev", in.init_value, NOT_NEGATIVE, "0.05",    \
+                     "The standard deviation before values are drawn again.", EXAMPLE("0.01"))
+#define REGULARIZER_L1(KEY, path, in, by_default)                                                  \
+    WEIGHTS_REAL(KEY, path, in.l1, NOT_NEGATIVE, by_default,                                       \
+                 "The factor of the sum of the absolute weights.", EXAMPLE("0.001"))
+#define REGULARIZER_L2(KEY, path, in, by_default)                                                  \
+    WEIGHTS_REAL(KEY, path, in.l2, NOT_NEGATIVE, by_default,                                       \
+                 "The factor of the sum of the squared weights.", EXAMPLE("0.001"))
+#define REGULARIZER_OPTIONS(KEY, path, in)                                                         \
+    REGULARIZER_L1(KEY, path ".l1.l1", in, "0.01"),                                                \
+        REGULARIZER_L2(KEY, path ".l2.l2", in, "0.01"),                                            \
+        REGULARIZER_L1(KEY, path ".l1_l2.l1", in, "0"),                                            \
+        REGULARIZER_L2(KEY, path ".l1_l2.l2", in, "0")
 
 #endif

@@ -28,27 +28,6 @@ static const struct job_word column_words[] = {
     LAST_WORD,
 };
 
-static const struct job_word scale_words[] = {
-    {"none", SCALE_NONE, NULL, NULL},       {"standard", SCALE_STANDARD, NULL, NULL},
-    {"min_max", SCALE_MIN_MAX, NULL, NULL}, {"log1p", SCALE_LOG1P, NULL, NULL},
-    {"log2", SCALE_LOG2, NULL, NULL},       LAST_WORD,
-};
-
-static const struct job_word missing_words[] = {
-    {"mean", MISSING_MEAN, NULL, NULL},
-    {"value", MISSING_VALUE, "value", NULL},
-    {"refuse", MISSING_REFUSE, NULL, NULL},
-    LAST_WORD,
-};
-
-static const struct job_word buckets_words[] = {
-    {"none", BUCKETS_NONE, NULL, NULL},
-    {"log_squared", BUCKETS_LOG_SQUARED, NULL, NULL},
-    {"quantiles", BUCKETS_QUANTILES, "count", NULL},
-    {"borders", BUCKETS_BORDERS, "at", NULL},
-    LAST_WORD,
-};
-
 static const struct job_word encode_words[] = {
     {"one_hot", ENCODE_ONE_HOT, NULL, NULL},
     {"id", ENCODE_ID, NULL, NULL},
@@ -62,69 +41,8 @@ static const struct job_word key_missing_words[] = {
     LAST_WORD,
 };
 
-static const struct job_word header_words[] = {
-    {"none", HEADER_NONE, NULL, NULL},
-    {"skip", HEADER_SKIP, NULL, NULL},
-    {"names", HEADER_NAMES, NULL, NULL},
-    LAST_WORD,
-};
-
-static const struct job_word delimiter_words[] = {
-    {"comma", DELIMITER_COMMA, NULL, NULL},         {"tab", DELIMITER_TAB, NULL, NULL},
-    {"semicolon", DELIMITER_SEMICOLON, NULL, NULL}, {"pipe", DELIMITER_PIPE, NULL, NULL},
-    {"space", DELIMITER_SPACE, NULL, NULL},         LAST_WORD,
-};
-
 /* The characters themselves. "\t" in double quotes is a tab; without double quotes it is the two characters \t,
  * and means a tab, too. */
-static const struct job_word delimiter_spellings[] = {
-    {",", DELIMITER_COMMA, NULL, NULL},
-    {"\t", DELIMITER_TAB, NULL, NULL},
-    {"\\t", DELIMITER_TAB, NULL, NULL},
-    {";", DELIMITER_SEMICOLON, NULL, NULL},
-    {"|", DELIMITER_PIPE, NULL, NULL},
-    {" ", DELIMITER_SPACE, NULL, NULL},
-    LAST_WORD,
-};
-
-static const struct job_word escape_words[] = {
-    {"none", ESCAPE_NONE, NULL, NULL},
-    {"backslash", ESCAPE_BACKSLASH, NULL, NULL},
-    LAST_WORD,
-};
-
-static const struct job_word escape_spellings[] = {
-    {"\\", ESCAPE_BACKSLASH, NULL, NULL},
-    {"\\\\", ESCAPE_BACKSLASH, NULL, NULL},
-    LAST_WORD,
-};
-
-static const struct job_word bad_rows_words[] = {
-    {"stop", BAD_ROWS_STOP, NULL, NULL},
-    {"skip", BAD_ROWS_SKIP, NULL, NULL},
-    LAST_WORD,
-};
-
-static const struct job_word encoding_words[] = {
-    {"extend", ENCODING_EXTEND, NULL, NULL},
-    {"keep", ENCODING_KEEP, NULL, NULL},
-    {"learn", ENCODING_LEARN, NULL, NULL},
-    LAST_WORD,
-};
-
-static const struct job_word synthetic_words[] = {
-    {"digits", SYNTHETIC_DIGITS, NULL, NULL},
-    {"census", SYNTHETIC_CENSUS, NULL, NULL},
-    {"clicks", SYNTHETIC_CLICKS, NULL, NULL},
-    LAST_WORD,
-};
-
-static const struct job_word flip_words[] = {
-    {"none", FLIP_NONE, NULL, NULL},
-    {"horizontal", FLIP_HORIZONTAL, NULL, NULL},
-    LAST_WORD,
-};
-
 #define COLUMN_KEY(name, type, member, text, ...)                                                  \
     ROW(JOB_COLUMN_PREFIX name, type, job_column, member, text, .identity = true, __VA_ARGS__)
 #define COLUMN_NAME(word, example_)                                                                \
@@ -194,7 +112,10 @@ static const struct job_key keys[] = {
             "The rows to generate. `digits`: images of shape [28, 28]. `census`: csv text like "
             "UCI's Adult. `clicks`: csv text like Criteo's logs, with a label, 13 numbers and key "
             "columns.",
-            EXAMPLE("clicks"), .identity = true, .words = synthetic_words, .fallback = "digits"),
+            EXAMPLE("clicks"), .identity = true,
+            WORDS(WORD("digits", SYNTHETIC_DIGITS), WORD("census", SYNTHETIC_CENSUS),
+                  WORD("clicks", SYNTHETIC_CLICKS)),
+            .fallback = "digits"),
     JOB_KEY("data.synthetic_train_rows", U32, data.synthetic_train_rows,
             "The number of generated rows to train on.", EXAMPLE("100000"), RANGE(1, 10000000),
             .identity = true, .fallback = "60000"),
@@ -226,11 +147,18 @@ static const struct job_key keys[] = {
                "How the number x is scaled. `standard`: (x - mean) / standard deviation. "
                "`min_max`: from 0 to 1. Both use the numbers of the training files. `log1p`: ln(1 "
                "+ x), or 0 if x < 0. `log2`: log2(x), or 0 if x < 1.",
-               EXAMPLE("standard"), .words = scale_words, .fallback = "none"),
+               EXAMPLE("standard"),
+               WORDS(WORD("none", SCALE_NONE), WORD("standard", SCALE_STANDARD),
+                     WORD("min_max", SCALE_MIN_MAX), WORD("log1p", SCALE_LOG1P),
+                     WORD("log2", SCALE_LOG2)),
+               .fallback = "none"),
     COLUMN_KEY(".number.missing", CHOICE, missing,
                "The value of a missing number. `mean`: the mean of the training files. `{value: "
                "0}`: the number 0. `refuse`: the row is bad.",
-               EXAMPLE("{value: 0}"), .words = missing_words, .fallback = "mean"),
+               EXAMPLE("{value: 0}"),
+               WORDS(WORD("mean", MISSING_MEAN), LONE_WORD("value", MISSING_VALUE, "value"),
+                     WORD("refuse", MISSING_REFUSE)),
+               .fallback = "mean"),
     COLUMN_KEY(".number.missing.value.value", DOUBLE, missing_value,
                "The number to use. `scale` applies to it as to a number in the file.",
                EXAMPLE("-1"), ANY_REAL, .fallback = "0"),
@@ -240,7 +168,11 @@ static const struct job_key keys[] = {
         "number of training rows. `{borders: [0, 10]}`: three buckets: below 0, from 0, from 10. "
         "`log_squared`: if x > 2, a bucket for each value of floor(ln(x)^2), otherwise one for "
         "each integer. A missing number has no bucket, unless `missing` is a value.",
-        EXAMPLE("{quantiles: 10}"), .words = buckets_words, .fallback = "none"),
+        EXAMPLE("{quantiles: 10}"),
+        WORDS(WORD("none", BUCKETS_NONE), WORD("log_squared", BUCKETS_LOG_SQUARED),
+              LONE_WORD("quantiles", BUCKETS_QUANTILES, "count"),
+              LONE_WORD("borders", BUCKETS_BORDERS, "at")),
+        .fallback = "none"),
     COLUMN_KEY(".number.buckets.quantiles.count", U32, quantiles,
                "The number of buckets. Equal borders count once, so there can be fewer.",
                EXAMPLE("10"), RANGE(2, JOB_QUANTILES_MAX), .fallback = "10"),
@@ -291,16 +223,25 @@ static const struct job_key keys[] = {
         ".keys.weights", BOOL, key.weights,
         "A value can end with `:` and a weight, as in `a:0.5`. The weight of other values is 1.",
         EXAMPLE("true"), .fallback = "false"),
-    JOB_KEY("data.header", WORD, data.csv.header,
-            "`csv`: the meaning of each file's first line. `none`: it is a row. `skip`: ignore it. "
-            "`names`: it names the file's columns. gradwire then finds the columns of "
-            "`data.columns` by name, in any order, and ignores others.",
-            EXAMPLE("names"), .identity = true, .words = header_words, .fallback = "none", OF_CSV),
+    JOB_KEY(
+        "data.header", WORD, data.csv.header,
+        "`csv`: the meaning of each file's first line. `none`: it is a row. `skip`: ignore it. "
+        "`names`: it names the file's columns. gradwire then finds the columns of "
+        "`data.columns` by name, in any order, and ignores others.",
+        EXAMPLE("names"), .identity = true,
+        WORDS(WORD("none", HEADER_NONE), WORD("skip", HEADER_SKIP), WORD("names", HEADER_NAMES)),
+        .fallback = "none", OF_CSV),
     JOB_KEY("data.delimiter", WORD, data.csv.delimiter,
             "`csv`: the character between fields. You can also write the character, in quotes: "
             "`\"\\t\"`.",
-            EXAMPLE("tab"), .identity = true, .words = delimiter_words,
-            .spellings = delimiter_spellings, .fallback = "comma", OF_CSV),
+            EXAMPLE("tab"), .identity = true,
+            WORDS(WORD("comma", DELIMITER_COMMA), WORD("tab", DELIMITER_TAB),
+                  WORD("semicolon", DELIMITER_SEMICOLON), WORD("pipe", DELIMITER_PIPE),
+                  WORD("space", DELIMITER_SPACE)),
+            SPELLINGS(WORD(",", DELIMITER_COMMA), WORD("\t", DELIMITER_TAB),
+                      WORD("\\t", DELIMITER_TAB), WORD(";", DELIMITER_SEMICOLON),
+                      WORD("|", DELIMITER_PIPE), WORD(" ", DELIMITER_SPACE)),
+            .fallback = "comma", OF_CSV),
     JOB_KEY("data.quotes", BOOL, data.csv.quotes,
             "`csv`: fields can be in double quotes, as in RFC 4180. A quote counts only at the "
             "start of a field.",
@@ -308,8 +249,10 @@ static const struct job_key keys[] = {
     JOB_KEY("data.escape", WORD, data.csv.escape,
             "`csv`: the character after a backslash stands for itself, as in files of MySQL and "
             "Spark. You can also write the character: `\\`.",
-            EXAMPLE("backslash"), .identity = true, .words = escape_words,
-            .spellings = escape_spellings, .fallback = "none", OF_CSV),
+            EXAMPLE("backslash"), .identity = true,
+            WORDS(WORD("none", ESCAPE_NONE), WORD("backslash", ESCAPE_BACKSLASH)),
+            SPELLINGS(WORD("\\", ESCAPE_BACKSLASH), WORD("\\\\", ESCAPE_BACKSLASH)),
+            .fallback = "none", OF_CSV),
     JOB_KEY("data.trim", BOOL, data.csv.trim, "`csv`: remove spaces and tabs around each field.",
             EXAMPLE("true"), .identity = true, .fallback = "false", OF_CSV),
     JOB_KEY("data.comment", TEXT, data.csv.comment,
@@ -321,7 +264,9 @@ static const struct job_key keys[] = {
     JOB_KEY("data.bad_rows", WORD, data.csv.bad_rows,
             "`csv`, `libsvm`: the effect of a row that cannot be read. `stop`: it ends the job. "
             "`skip`: the row keeps its index but has weight 0.",
-            PER_PROCESS, EXAMPLE("skip"), .words = bad_rows_words, .fallback = "stop", OF_COLUMNS),
+            PER_PROCESS, EXAMPLE("skip"),
+            WORDS(WORD("stop", BAD_ROWS_STOP), WORD("skip", BAD_ROWS_SKIP)), .fallback = "stop",
+            OF_COLUMNS),
     JOB_KEY("data.bad_rows_max", U32, data.csv.bad_rows_max,
             "`csv`, `libsvm`, with `bad_rows: skip`: the job ends if the training files or the "
             "evaluation files have more bad rows than this.",
@@ -333,7 +278,10 @@ static const struct job_key keys[] = {
         "`extend`: those of the last checkpoint, with new words appended. `keep`: those of the "
         "last checkpoint; new words are unknown. `learn`: only those of the new data. "
         "[next-run-data.md](next-run-data.md) says when each is right.",
-        PER_PROCESS, EXAMPLE("keep"), .words = encoding_words, .fallback = "extend", OF_COLUMNS),
+        PER_PROCESS, EXAMPLE("keep"),
+        WORDS(WORD("extend", ENCODING_EXTEND), WORD("keep", ENCODING_KEEP),
+              WORD("learn", ENCODING_LEARN)),
+        .fallback = "extend", OF_COLUMNS),
     JOB_KEY(
         "data.memory_mb", U32, data.memory_mb,
         "`csv`, `libsvm`: how many MiB of training and evaluation rows a process keeps in memory. "
@@ -347,7 +295,8 @@ static const struct job_key keys[] = {
             PER_PROCESS, EXAMPLE("/var/tmp"), .fallback_doc = "TMPDIR, or /tmp", OF_COLUMNS),
     JOB_KEY("data.augment.flip", WORD, data.augment.flip,
             "Mirror half of the training images, left to right.", EXAMPLE("horizontal"),
-            .identity = true, .words = flip_words, .fallback = "none"),
+            .identity = true, WORDS(WORD("none", FLIP_NONE), WORD("horizontal", FLIP_HORIZONTAL)),
+            .fallback = "none"),
     JOB_KEY("data.augment.crop", U32, data.augment.crop,
             "Add this many pixels of zeros on each side of a training image, then cut out a window "
             "of the original size at a random position.",

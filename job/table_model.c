@@ -124,37 +124,17 @@ const struct job_word job_monitor_words[] = {
     KIND##_KEYS NAME_AND_INPUTS(#word, class, false, reads),
 #define LAYER_ALIAS_ROWS(KIND, word, class, meaning) NAME_AND_INPUTS(#word, class, true, "[input]"),
 /* what: kernel or bias */
-#define REGULARIZER_REAL(of, what, option, member, by_default, text)                               \
-    LAYER_KEY("." of "." #what "_regularizer." option, REAL, what.member, text, EXAMPLE("0.001"),  \
-              NOT_NEGATIVE, .fallback = by_default)
 #define REGULARIZER(of, what)                                                                      \
     LAYER_KEY("." of "." #what "_regularizer", CHOICE, what.regularizer,                           \
               "The term that this layer's " #what                                                  \
               " adds to the loss, in every mode of `training.update`.",                            \
               EXAMPLE("{l2: 0.01}"), .words = job_regularizer_words, .fallback = "none"),          \
-        REGULARIZER_REAL(of, what, "l1.l1", l1, "0.01", REGULARIZER_L1_DOC),                       \
-        REGULARIZER_REAL(of, what, "l2.l2", l2, "0.01", REGULARIZER_L2_DOC),                       \
-        REGULARIZER_REAL(of, what, "l1_l2.l1", l1, "0", REGULARIZER_L1_DOC),                       \
-        REGULARIZER_REAL(of, what, "l1_l2.l2", l2, "0", REGULARIZER_L2_DOC)
-#define INITIALIZER_REAL(of, what, option, member, range, by_default, ...)                         \
-    LAYER_KEY("." of "." #what "_initializer." option, REAL, what.member, __VA_ARGS__, range,      \
-              .fallback = by_default)
+        REGULARIZER_OPTIONS(LAYER_KEY, "." of "." #what "_regularizer", what)
 #define INITIALIZER(of, what, by_default)                                                          \
     LAYER_KEY("." of "." #what "_initializer", CHOICE, what.initializer,                           \
               "The first values of the " #what ".", EXAMPLE("{constant: 0.5}"),                    \
               .words = initializer_words, .fallback = by_default),                                 \
-        INITIALIZER_REAL(of, what, "constant.value", init_value, ANY_REAL, "0", CONSTANT_VALUE),   \
-        INITIALIZER_REAL(of, what, "random_normal.mean", init_other, ANY_REAL, "0", NORMAL_MEAN),  \
-        INITIALIZER_REAL(of, what, "random_normal.stddev", init_value, NOT_NEGATIVE, "0.05",       \
-                         NORMAL_STDDEV),                                                           \
-        INITIALIZER_REAL(of, what, "random_uniform.minval", init_other, ANY_REAL, "-0.05",         \
-                         UNIFORM_MINVAL),                                                          \
-        INITIALIZER_REAL(of, what, "random_uniform.maxval", init_value, ANY_REAL, "0.05",          \
-                         UNIFORM_MAXVAL),                                                          \
-        INITIALIZER_REAL(of, what, "truncated_normal.mean", init_other, ANY_REAL, "0",             \
-                         NORMAL_MEAN),                                                             \
-        INITIALIZER_REAL(of, what, "truncated_normal.stddev", init_value, NOT_NEGATIVE, "0.05",    \
-                         TRUNCATED_STDDEV)
+        INITIALIZER_OPTIONS(LAYER_KEY, "." of "." #what "_initializer", what)
 /* Height and width. */
 #define PAIR(of, group, member, given_or_not, ...)                                                 \
     LAYER_KEY("." of "." #member, PAIR, group.member, __VA_ARGS__, RANGE(1, 65536), given_or_not)

@@ -2,19 +2,6 @@
 #include "common/parameters/limits.h"
 #include "job/table.h"
 
-static const struct job_word store_words[] = {
-    {"auto", STORE_AUTO, NULL, NULL},
-    {"shared", STORE_SHARED, NULL, NULL},
-    {"chief", STORE_CHIEF, NULL, NULL},
-    LAST_WORD,
-};
-
-static const struct job_word dropped_words[] = {
-    {"lost", DROPPED_LOST, NULL, NULL},
-    {"redo", DROPPED_REDO, NULL, NULL},
-    LAST_WORD,
-};
-
 /* The codecs' words. Pushes allow all of them; replies, and the choices of `auto`, allow only some kinds. */
 #define CODEC_WORD(name, word) {#word, CODEC_##name, NULL, NULL},
 #define NO_WORD(name, word)
@@ -48,13 +35,6 @@ static const struct job_word allow_words[] = {
     CODEC_MAP(X)
 #undef X
         LAST_WORD,
-};
-
-static const struct job_word full_words[] = {
-    {"stop", ROW_FULL_STOP, NULL, NULL},
-    {"evict", ROW_FULL_EVICT, NULL, NULL},
-    {"refuse", ROW_FULL_REFUSE, NULL, NULL},
-    LAST_WORD,
 };
 
 static const struct job_word export_words[] = {
@@ -96,7 +76,8 @@ static const struct job_key keys[] = {
     JOB_KEY("sync.dropped", WORD, sync.dropped,
             "The treatment of dropped microbatches. `lost`: only count them. `redo`: train on them "
             "in extra steps at the end of the epoch.",
-            EXAMPLE("redo"), .words = dropped_words, .fallback = "lost",
+            EXAMPLE("redo"), WORDS(WORD("lost", DROPPED_LOST), WORD("redo", DROPPED_REDO)),
+            .fallback = "lost",
             HEEDED(in_sync, "redo is for training.update: sync, and the job has %s; remove it")),
 
     JOB_KEY("compression.push", CHOICE, compression.push,
@@ -135,13 +116,16 @@ static const struct job_key keys[] = {
             "The number of checkpoints to keep on disk. With 3 or more, one of them is at least 60 "
             "s older than the newest, as soon as the job has run that long.",
             EXAMPLE("5"), RANGE(1, 1000000), .fallback = "3"),
-    JOB_KEY("checkpoint.store", WORD, checkpoint.store,
-            "The process that writes checkpoints. `shared`: each ps writes its part to storage "
-            "that all processes share. The job fails if a ps does not see the chief's storage. "
-            "`chief`: each ps sends its part to the chief, which writes "
-            "all parts. `auto`: a ps that sees the chief's storage writes its part to that "
-            "storage. Any other ps sends its part to the chief.",
-            EXAMPLE("chief"), .words = store_words, .fallback = "auto"),
+    JOB_KEY(
+        "checkpoint.store", WORD, checkpoint.store,
+        "The process that writes checkpoints. `shared`: each ps writes its part to storage "
+        "that all processes share. The job fails if a ps does not see the chief's storage. "
+        "`chief`: each ps sends its part to the chief, which writes "
+        "all parts. `auto`: a ps that sees the chief's storage writes its part to that "
+        "storage. Any other ps sends its part to the chief.",
+        EXAMPLE("chief"),
+        WORDS(WORD("auto", STORE_AUTO), WORD("shared", STORE_SHARED), WORD("chief", STORE_CHIEF)),
+        .fallback = "auto"),
     JOB_KEY("checkpoint.run", TEXT, checkpoint.run,
             "The name of this run, such as a date. If the job in the output directory is done and "
             "had another run name, a new run begins with the weights of its final checkpoint. If "
@@ -197,7 +181,10 @@ static const struct job_key keys[] = {
             "The action when `ps.memory` is used up. `stop`: end the job. `evict`: remove the 5 % "
             "of rows that were not touched for the longest time. `refuse`: make no new rows until "
             "memory is free. If rows are removed or refused, `summary.json` has `exact: false`.",
-            EXAMPLE("evict"), .words = full_words, .fallback = "stop",
+            EXAMPLE("evict"),
+            WORDS(WORD("stop", ROW_FULL_STOP), WORD("evict", ROW_FULL_EVICT),
+                  WORD("refuse", ROW_FULL_REFUSE)),
+            .fallback = "stop",
             HEEDED(has_row_memory, "it has no effect without ps.memory; set that, or remove it"),
             .setting = "row_full"),
 

@@ -13,40 +13,14 @@ static const struct job_word initializer_words[] = {
     LAST_WORD,
 };
 
-static const struct job_word unadmitted_words[] = {
-    {"zeros", UNADMITTED_ZEROS, NULL, NULL},
-    {"initial", UNADMITTED_INITIAL, NULL, NULL},
-    LAST_WORD,
-};
-
-static const struct job_word row_push_words[] = {
-    {"none", ROW_CODEC_NONE, NULL, NULL},
-    {"fp16", ROW_CODEC_FP16, NULL, NULL},
-    {"bf16", ROW_CODEC_BF16, NULL, NULL},
-    {"int8", ROW_CODEC_INT8, NULL, NULL},
-    LAST_WORD,
-};
-
-/* No int8: rows in replies are not rounded stochastically, so its rounding error would not average out. */
-static const struct job_word row_reply_words[] = {
-    {"none", ROW_CODEC_NONE, NULL, NULL},
-    {"fp16", ROW_CODEC_FP16, NULL, NULL},
-    {"bf16", ROW_CODEC_BF16, NULL, NULL},
-    LAST_WORD,
-};
-
 static const struct job_word optimizer_words[] = {LAZY_OPTIMIZER_WORDS, LAST_WORD};
 
 static const struct job_word schedule_words[] = {SCHEDULE_WORDS, LAST_WORD};
 
 #define TABLE_KEY(name, type, member, text, ...)                                                   \
     ROW(JOB_TABLE_PREFIX name, type, job_table, member, text, __VA_ARGS__)
-#define INITIALIZER_REAL(option, member, range, by_default, ...)                                   \
-    TABLE_KEY(".initializer." option, REAL, init.member, __VA_ARGS__, range, .identity = true,     \
-              .fallback = by_default)
-#define REGULARIZER_REAL(option, member, by_default, text)                                         \
-    TABLE_KEY(".regularizer." option, REAL, init.member, text, EXAMPLE("0.001"), NOT_NEGATIVE,     \
-              .identity = true, .fallback = by_default)
+#define IDENTITY_KEY(name, type, member, text, ...)                                                \
+    TABLE_KEY(name, type, member, text, .identity = true, __VA_ARGS__)
 #define OWN(what) .own = offsetof(struct job_table, own_##what)
 #define OPTIMIZER_KEY(name, type, member, text, ...)                                               \
     TABLE_KEY(".optimizer." name, type, optimizer.member, text, OWN(optimizer), .as_job = true,    \
@@ -68,22 +42,13 @@ static const struct job_key keys[] = {
               EXAMPLE("{random_normal: {stddev: 0.01}}"), .identity = true,
               .words = initializer_words,
               .fallback_doc = "`random_uniform`; with layer `linear`: `zeros`"),
-    INITIALIZER_REAL("constant.value", init_value, ANY_REAL, "0", CONSTANT_VALUE),
-    INITIALIZER_REAL("random_normal.mean", init_other, ANY_REAL, "0", NORMAL_MEAN),
-    INITIALIZER_REAL("random_normal.stddev", init_value, NOT_NEGATIVE, "0.05", NORMAL_STDDEV),
-    INITIALIZER_REAL("random_uniform.minval", init_other, ANY_REAL, "-0.05", UNIFORM_MINVAL),
-    INITIALIZER_REAL("random_uniform.maxval", init_value, ANY_REAL, "0.05", UNIFORM_MAXVAL),
-    INITIALIZER_REAL("truncated_normal.mean", init_other, ANY_REAL, "0", NORMAL_MEAN),
-    INITIALIZER_REAL("truncated_normal.stddev", init_value, NOT_NEGATIVE, "0.05", TRUNCATED_STDDEV),
+    INITIALIZER_OPTIONS(IDENTITY_KEY, ".initializer", init),
     TABLE_KEY(".regularizer", CHOICE, init.regularizer,
               "The term that a row adds to the training loss. A microbatch adds this term once for "
               "each row that it looks up.",
               EXAMPLE("{l2: 0.01}"), .identity = true, .words = job_regularizer_words,
               .fallback = "none"),
-    REGULARIZER_REAL("l1.l1", l1, "0.01", REGULARIZER_L1_DOC),
-    REGULARIZER_REAL("l2.l2", l2, "0.01", REGULARIZER_L2_DOC),
-    REGULARIZER_REAL("l1_l2.l1", l1, "0", REGULARIZER_L1_DOC),
-    REGULARIZER_REAL("l1_l2.l2", l2, "0", REGULARIZER_L2_DOC),
+    REGULARIZER_OPTIONS(IDENTITY_KEY, ".regularizer", init),
     TABLE_KEY(".optimizer", CHOICE, optimizer.kind,
               "The optimizer of the table's rows. Its options are those of "
               "[optimizer](#optimizer), without `use_ema`, `ema_momentum`, "
@@ -122,7 +87,9 @@ static const struct job_key keys[] = {
     TABLE_KEY(".unadmitted", WORD, unadmitted,
               "With `min_count` or `probability`: the values that a lookup gets for a key without "
               "a row. `zeros`: all values are 0. `initial`: the first values of a row of this key.",
-              EXAMPLE("initial"), .identity = true, .words = unadmitted_words, .fallback = "zeros"),
+              EXAMPLE("initial"), .identity = true,
+              WORDS(WORD("zeros", UNADMITTED_ZEROS), WORD("initial", UNADMITTED_INITIAL)),
+              .fallback = "zeros"),
     TABLE_KEY(".sketch_mb", U32, sketch_mb,
               "The size in MiB of the sketch that counts touches for `min_count`, over all ps. "
               "Allow 4 bytes for each expected key. With more keys than that, some counts are too "
@@ -141,11 +108,18 @@ static const struct job_key keys[] = {
     TABLE_KEY(".compression.push", WORD, push,
               "The encoding of the gradients of the table's rows. `int8` has one scale for each "
               "row. The rest of the model uses the job's [compression](#compression).",
-              EXAMPLE("int8"), .words = row_push_words, .fallback = "none"),
+              EXAMPLE("int8"),
+              WORDS(WORD("none", ROW_CODEC_NONE), WORD("fp16", ROW_CODEC_FP16),
+                    WORD("bf16", ROW_CODEC_BF16), WORD("int8", ROW_CODEC_INT8)),
+              .fallback = "none"),
+    /* no int8: rows in replies are not rounded stochastically, so its rounding error would not average out */
     TABLE_KEY(".compression.reply", WORD, reply,
               "The encoding of the rows that a ps sends to workers. Rows for an evaluation are not "
               "encoded.",
-              EXAMPLE("fp16"), .words = row_reply_words, .fallback = "none"),
+              EXAMPLE("fp16"),
+              WORDS(WORD("none", ROW_CODEC_NONE), WORD("fp16", ROW_CODEC_FP16),
+                    WORD("bf16", ROW_CODEC_BF16)),
+              .fallback = "none"),
 };
 const struct job_key_table job_table_tables = {keys, sizeof keys / sizeof keys[0]};
 _Static_assert(sizeof keys / sizeof keys[0] <= JOB_TABLE_KEYS, "raise JOB_TABLE_KEYS");

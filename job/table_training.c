@@ -22,21 +22,6 @@ static const struct job_word nan_guard_words[] = {
     LAST_WORD,
 };
 
-static const struct job_word geo_merge_words[] = {
-    {"auto", GEO_MERGE_AUTO, NULL, NULL},
-    {"average", GEO_MERGE_AVERAGE, NULL, NULL},
-    {"paddle", GEO_MERGE_PADDLE, NULL, NULL},
-    LAST_WORD,
-};
-
-static const struct job_word update_words[] = {
-    {"sync", UPDATE_SYNC, NULL, NULL},
-    {"async", UPDATE_ASYNC, NULL, NULL},
-    {"ssp", UPDATE_SSP, NULL, NULL},
-    {"geo", UPDATE_GEO, NULL, NULL},
-    LAST_WORD,
-};
-
 /* ---- conditions under which keys have an effect ---- */
 
 static bool in_ssp(const struct job *job)
@@ -159,8 +144,10 @@ static const struct job_key keys[] = {
         "`async`: one update from each batch. `ssp`: like async, but no worker is more than "
         "`training.staleness` batches ahead. `geo`: each worker trains by itself and pushes the "
         "change of its weights every `training.geo_every` batches.",
-        EXAMPLE("async"), .identity = true, .words = update_words, .fallback = "sync",
-        .setting = "update"),
+        EXAMPLE("async"), .identity = true,
+        WORDS(WORD("sync", UPDATE_SYNC), WORD("async", UPDATE_ASYNC), WORD("ssp", UPDATE_SSP),
+              WORD("geo", UPDATE_GEO)),
+        .fallback = "sync", .setting = "update"),
     JOB_KEY("training.class_weight", CLASS_WEIGHTS, model.head[0].class_weights,
             "The weight of each class in the loss and its gradient. Metrics and evaluations ignore "
             "it.",
@@ -224,8 +211,10 @@ static const struct job_key keys[] = {
         "own parameters "
         "and adds the changes of the others. `auto`: `average` in a new job; a job that resumes "
         "keeps the value of its checkpoint (`paddle` in a checkpoint of release 0.1.0).",
-        EXAMPLE("average"), .identity = true, .words = geo_merge_words, .fallback = "auto",
-        .former = "paddle",
+        EXAMPLE("average"), .identity = true,
+        WORDS(WORD("auto", GEO_MERGE_AUTO), WORD("average", GEO_MERGE_AVERAGE),
+              WORD("paddle", GEO_MERGE_PADDLE)),
+        .fallback = "auto", .former = "paddle",
         HEEDED(in_geo, "it is for training.update: geo, and the job has %s; remove it"),
         .setting = "geo_merge"),
     JOB_KEY("training.delay_compensation", REAL, training.delay_compensation,
@@ -243,7 +232,7 @@ static const struct job_key keys[] = {
 
 const char *job_geo_merge_word(enum geo_merge merge)
 {
-    return job_word_of(geo_merge_words, (int)merge);
+    return job_word_of(job_key_find("training.geo_merge")->words, (int)merge);
 }
 
 const struct job_key_table job_table_training = {keys, sizeof keys / sizeof keys[0]};

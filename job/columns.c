@@ -141,11 +141,11 @@ static enum err refuse_twin_word(struct job_reader *r, const struct job_node *no
     enum err err = ERR_OK;
     for (size_t i = 1; i < n && !err; i++)
         if (slice_order(&word[i - 1], &word[i]) == 0)
-            err = job_refuse(r, node, JOB_COLUMN_PREFIX, "'%s' occurs twice in its %s",
-                             printable_name(shown, word[i].text, word[i].bytes),
-                             c->kind == COLUMN_LABEL   ? "classes"
-                             : c->kind == COLUMN_CROSS ? "of"
-                                                       : "vocabulary");
+            err = REFUSE_COLUMN(r, node, "'%s' occurs twice in its %s",
+                                printable_name(shown, word[i].text, word[i].bytes),
+                                c->kind == COLUMN_LABEL   ? "classes"
+                                : c->kind == COLUMN_CROSS ? "of"
+                                                          : "vocabulary");
     mem_free(word);
     return err;
 }
@@ -190,9 +190,9 @@ static enum err check_classes_of_libsvm(struct job_reader *r)
     const struct job_csv *csv = &r->job->data.csv;
     for (uint32_t i = 0; i < csv->columns; i++)
         if (csv->column[i].words && strchr(csv->column[i].words, '#'))
-            return job_refuse(r, job_column_node(r, i), JOB_COLUMN_PREFIX,
-                              "its classes have a #, with which a comment begins in libsvm: write "
-                              "other labels, or use csv");
+            return REFUSE_COLUMN(r, job_column_node(r, i),
+                                 "its classes have a #, with which a comment begins in libsvm: "
+                                 "write other labels, or use csv");
     return ERR_OK;
 }
 
@@ -234,18 +234,17 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
     const struct job_column *column = r->job->data.csv.column, *last = &column[r->column];
     for (uint32_t i = 0; i < r->column; i++) {
         if (last->name[0] && strcmp(column[i].name, last->name) == 0)
-            return job_refuse(
-                r, node, JOB_COLUMN_PREFIX,
-                "its name, %s, is also the name of data.columns[%u]; rename one of them",
+            return REFUSE_COLUMN(
+                r, node, "its name, %s, is also the name of data.columns[%u]; rename one of them",
                 SHOWN(last->name), column[i].item);
         if (last->kind == COLUMN_LABEL && column[i].kind == COLUMN_LABEL)
-            return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                              "data.columns[%u] is already the label; only one column can be",
-                              column[i].item);
+            return REFUSE_COLUMN(r, node,
+                                 "data.columns[%u] is already the label; only one column can be",
+                                 column[i].item);
         if (last->kind == COLUMN_WEIGHT && column[i].kind == COLUMN_WEIGHT)
-            return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                              "data.columns[%u] is already the weight; only one column can be",
-                              column[i].item);
+            return REFUSE_COLUMN(r, node,
+                                 "data.columns[%u] is already the weight; only one column can be",
+                                 column[i].item);
     }
     return ERR_OK;
 }
@@ -278,26 +277,21 @@ static enum err check_key(struct job_reader *r, const struct job_node *node)
 {
     const struct job_column *c = &r->job->data.csv.column[r->column];
     const struct job_key_column *k = &c->key;
-    if (c->kind != COLUMN_KEY && c->kind != COLUMN_KEYS)
-        return ERR_OK;
-    if (!k->hash && k->missing == KEY_MISSING_EMPTY)
-        return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "with hash: false a missing value has no key; write missing: none, or "
-                          "missing: {key: 0}");
-    if (k->hash && k->missing == KEY_MISSING_KEY)
-        return job_refuse(
-            r, node, JOB_COLUMN_PREFIX,
-            "missing: {key: ...} needs hash: false; allowed with hash: true: empty, none");
-    if (!k->hash && k->space[0])
-        return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "its space is part of the hash, and hash is false; remove space");
-    if (c->kind == COLUMN_KEYS && !k->separator[0])
-        return job_refuse(r, node, JOB_COLUMN_PREFIX, "its separator is empty");
-    if (k->weights && strcmp(k->separator, ":") == 0)
-        return job_refuse(
-            r, node, JOB_COLUMN_PREFIX,
-            "its separator is :, which marks a value's weight; choose another, or remove weights");
-    return ERR_OK;
+    const struct job_rule rules[] = {
+        {!k->hash && k->missing == KEY_MISSING_EMPTY, JOB_COLUMN_PREFIX, NULL,
+         "with hash: false a missing value has no key; write missing: none, or missing: {key: 0}"},
+        {k->hash && k->missing == KEY_MISSING_KEY, JOB_COLUMN_PREFIX, NULL,
+         "missing: {key: ...} needs hash: false; allowed with hash: true: empty, none"},
+        {!k->hash && k->space[0], JOB_COLUMN_PREFIX, NULL,
+         "its space is part of the hash, and hash is false; remove space"},
+        {c->kind == COLUMN_KEYS && !k->separator[0], JOB_COLUMN_PREFIX, NULL,
+         "its separator is empty"},
+        {k->weights && strcmp(k->separator, ":") == 0, JOB_COLUMN_PREFIX, NULL,
+         "its separator is :, which marks a value's weight; choose another, or remove weights"},
+        {0},
+    };
+    return c->kind == COLUMN_KEY || c->kind == COLUMN_KEYS ? job_check_rules(r, node, rules)
+                                                           : ERR_OK;
 }
 
 /* Checks that the borders ascend. */
@@ -313,10 +307,9 @@ static enum err check_borders(struct job_reader *r, const struct job_node *node,
         double border = strtod(p, &end);
         bool decimal = n > 0 && !memchr(p, 'x', n) && !memchr(p, 'X', n);
         if (!decimal || end != p + n || !isfinite((float)border))
-            return job_refuse(r, node, JOB_COLUMN_PREFIX, "its border '%s' is not a number", shown);
+            return REFUSE_COLUMN(r, node, "its border '%s' is not a number", shown);
         if (border <= before)
-            return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                              "its border %s is not above the border before it", shown);
+            return REFUSE_COLUMN(r, node, "its border %s is not above the border before it", shown);
         before = border;
     }
     return ERR_OK;
@@ -325,19 +318,20 @@ static enum err check_borders(struct job_reader *r, const struct job_node *node,
 static enum err check_number(struct job_reader *r, const struct job_node *node)
 {
     const struct job_column *c = &r->job->data.csv.column[r->column];
+    const struct job_rule rules[] = {
+        {c->buckets == BUCKETS_NONE && c->encode != ENCODE_ONE_HOT, JOB_COLUMN_PREFIX, NULL,
+         "its encode is for buckets, and it has none; add buckets, such as {quantiles: 10}, or "
+         "remove encode"},
+        {c->buckets != BUCKETS_NONE && c->scale != SCALE_NONE, JOB_COLUMN_PREFIX, NULL,
+         "a number with buckets has no scale; remove scale or buckets"},
+        {c->buckets == BUCKETS_BORDERS && !c->words, JOB_COLUMN_PREFIX, NULL,
+         "its borders are missing; write buckets: {borders: [0, 10]}"},
+        {0},
+    };
     if (c->kind != COLUMN_NUMBER)
         return ERR_OK;
-    if (c->buckets == BUCKETS_NONE && c->encode != ENCODE_ONE_HOT)
-        return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "its encode is for buckets, and it has none; add buckets, such as "
-                          "{quantiles: 10}, or remove encode");
-    if (c->buckets != BUCKETS_NONE && c->scale != SCALE_NONE)
-        return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "a number with buckets has no scale; remove scale or buckets");
-    if (c->buckets == BUCKETS_BORDERS && !c->words)
-        return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                          "its borders are missing; write buckets: {borders: [0, 10]}");
-    return check_borders(r, node, c);
+    enum err err = job_check_rules(r, node, rules);
+    return err ? err : check_borders(r, node, c);
 }
 
 static enum err columns_add(struct job_reader *r)
@@ -358,8 +352,7 @@ static enum err columns_name(struct job_reader *r, const struct job_node *node,
     struct job_column *c = &r->job->data.csv.column[r->column];
     char name[JOB_TEXT_MAX + 1];
     if (job_range_name(range, number, name, sizeof name))
-        return job_refuse(r, node, JOB_COLUMN_PREFIX, "a name in its range has more than %d bytes",
-                          JOB_TEXT_MAX);
+        return REFUSE_COLUMN(r, node, "a name in its range has more than %d bytes", JOB_TEXT_MAX);
     enum err err = strcmp(name, c->name) != 0 ? job_keep_text(r, name, &c->name) : ERR_OK;
     if (err)
         return err;
@@ -388,13 +381,12 @@ static enum err expand(struct job_reader *r, const struct job_node *node)
     struct job_range range;
     uint32_t first = r->column;
     if (job_range_parse(&range, like.name))
-        return job_refuse(
-            r, node, JOB_COLUMN_PREFIX,
-            "its name, %s, is not a valid range; write a range like C{1..26}, or \\{ for a { "
-            "of the name",
-            SHOWN(like.name));
+        return REFUSE_COLUMN(r, node,
+                             "its name, %s, is not a valid range; write a range like C{1..26}, or "
+                             "\\{ for a { of the name",
+                             SHOWN(like.name));
     if (first + job_range_count(&range) > JOB_COLUMNS_MAX)
-        return job_refuse(r, node, JOB_COLUMN_PREFIX, "more than %d columns", JOB_COLUMNS_MAX);
+        return REFUSE_COLUMN(r, node, "more than %d columns", JOB_COLUMNS_MAX);
     enum err err = ERR_OK;
     for (uint32_t i = range.first; i <= range.last && !err; i++, r->column++) {
         like.words = csv->column[first].words;
@@ -496,11 +488,11 @@ static enum err refuse_cross(struct job_reader *r, uint32_t cross)
         next = texts_next(at, &bytes);
         (void)printable_name(shown, at, bytes);
         if (find_key(csv, at, bytes) == csv->columns)
-            return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                              "its of names %s, and there is no column - key: %s", shown, shown);
+            return REFUSE_COLUMN(r, node, "its of names %s, and there is no column - key: %s",
+                                 shown, shown);
     }
-    return job_refuse(r, node, JOB_COLUMN_PREFIX,
-                      "its of must name 2 to %d key columns, like of: [C1, C2]", JOB_CROSS_MAX);
+    return REFUSE_COLUMN(r, node, "its of must name 2 to %d key columns, like of: [C1, C2]",
+                         JOB_CROSS_MAX);
 }
 
 /* Checks that crosses consist of key columns. */
@@ -546,9 +538,9 @@ static enum err check_separators(struct job_reader *r)
     for (uint32_t i = 0; i < csv->columns; i++)
         if (csv->column[i].kind == COLUMN_KEYS &&
             strchr(csv->column[i].key.separator, job_delimiter_char(csv)))
-            return job_refuse(r, job_column_node(r, i), JOB_COLUMN_PREFIX,
-                              "its separator contains data.delimiter, which no field can contain "
-                              "with data.quotes: false; choose another");
+            return REFUSE_COLUMN(r, job_column_node(r, i),
+                                 "its separator contains data.delimiter, which no field can "
+                                 "contain with data.quotes: false; choose another");
     return ERR_OK;
 }
 
@@ -556,15 +548,16 @@ static enum err check_separators(struct job_reader *r)
 static enum err check_comment(struct job_reader *r)
 {
     const struct job_csv *csv = &r->job->data.csv;
-    if (csv->comment[0] && csv->comment[0] == job_delimiter_char(csv))
-        return job_refuse(r, NULL, "data.comment",
-                          "it begins with data.delimiter, so rows whose first field is empty would "
-                          "be comments; choose another");
-    if (csv->comment[0] == '"' && csv->quotes)
-        return job_refuse(r, NULL, "data.comment",
-                          "it begins with a quote, so rows whose first field is in quotes would be "
-                          "comments; choose another, or data.quotes: false");
-    return ERR_OK;
+    const struct job_rule rules[] = {
+        {csv->comment[0] && csv->comment[0] == job_delimiter_char(csv), "data.comment", NULL,
+         "it begins with data.delimiter, so rows whose first field is empty would be comments; "
+         "choose another"},
+        {csv->comment[0] == '"' && csv->quotes, "data.comment", NULL,
+         "it begins with a quote, so rows whose first field is in quotes would be comments; choose "
+         "another, or data.quotes: false"},
+        {0},
+    };
+    return job_check_rules(r, NULL, rules);
 }
 
 static enum err csv_check_columns(struct job_reader *r)
@@ -580,14 +573,13 @@ static enum err csv_check_columns(struct job_reader *r)
                 r, NULL, "data.columns",
                 "column %u has no name; data.header: names needs a name for every column", i);
     }
-    if (!label)
-        return job_refuse(r, NULL, "data.columns",
-                          "no column is the label; add one, like - label: income");
-    if (!features)
-        return job_refuse(
-            r, NULL, "data.columns",
-            "no column is a number, a category or a key, so there is nothing to learn from");
-    return ERR_OK;
+    const struct job_rule rules[] = {
+        {!label, "data.columns", NULL, "no column is the label; add one, like - label: income"},
+        {!features, "data.columns", NULL,
+         "no column is a number, a category or a key, so there is nothing to learn from"},
+        {0},
+    };
+    return job_check_rules(r, NULL, rules);
 }
 
 char job_delimiter_char(const struct job_csv *csv)

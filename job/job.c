@@ -29,61 +29,51 @@ static enum err settle_rate(struct job_reader *r)
     return err ? err : job_check_schedule(r, &of);
 }
 
-/* Trust ratios need norms over all shards, which are known only in a step of sync. */
-static enum err check_trusted(struct job_reader *r)
-{
-    if (!optimizer_is_trusted(&r->job->optimizer) || r->job->training.update == UPDATE_SYNC)
-        return ERR_OK;
-    return job_refuse(r, NULL, "optimizer", "%s needs training.update: sync",
-                      job_word_of(job_key_find("optimizer")->words, (int)r->job->optimizer.kind));
-}
-
-/* If each worker clips its own batch, no process knows the norm of accumulated gradients. */
-static enum err check_accumulation(struct job_reader *r)
-{
-    const struct job *job = r->job;
-    if (job->optimizer.accumulation_steps <= 1 || job->training.update == UPDATE_SYNC ||
-        job->training.clip_norm <= 0)
-        return ERR_OK;
-    return job_refuse(r, NULL, "training.gradient_accumulation_steps",
-                      "training.clip_norm needs the norm of the mean of accumulated gradients, "
-                      "which only training.update: sync knows; remove one of the two");
-}
-
 static enum err check_trainable(struct job_reader *r)
 {
     for (r->layer = 0; r->layer < r->job->model.layers; r->layer++) {
         const struct job_layer *l = &r->job->model.layer[r->layer];
         if (l->kind != LAYER_EMBEDDING || !job_layer_looks_up(l) || l->trainable)
             continue;
-        return job_refuse(r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
-                          "%s has trainable: false, but the rows of a table are always trained; "
-                          "remove it",
-                          l->name);
+        return REFUSE_LAYER(
+            r, r->at[r->layer].layer,
+            "%s has trainable: false, but the rows of a table are always trained; remove it",
+            l->name);
     }
     return ERR_OK;
 }
 
-static enum err check_decay(struct job_reader *r)
+static const char *optimizer_word(const struct job *job)
 {
-    const struct job_updates of = updates_of(r->job);
-    char path[JOB_PATH_MAX];
-    if (!r->job->decay_exclude[0] || r->job->optimizer.weight_decay > 0)
-        return ERR_OK;
-    return job_refuse(r, NULL, job_option_path(&of, "exclude_from_weight_decay", path),
-                      "weight_decay is 0, so no tensor is decayed; set weight_decay, or remove it");
+    return job_word_of(job_key_find("optimizer")->words, (int)job->optimizer.kind);
 }
 
-/* In geo the optimizer runs at workers, which come and go. */
-static enum err check_ema(struct job_reader *r)
+/* Trust ratios need norms over all shards, which are known only in a step of sync. If each worker clips its own batch, no process
+ * knows the norm of accumulated gradients. In geo the optimizer runs at workers, which come and go. */
+static enum err check_optimizer(struct job_reader *r)
 {
+    const struct job *job = r->job;
+    const struct optimizer *o = &job->optimizer;
     const struct job_updates of = updates_of(r->job);
-    char path[JOB_PATH_MAX];
-    if (!r->job->optimizer.use_ema || r->job->training.update != UPDATE_GEO)
-        return ERR_OK;
-    return job_refuse(r, NULL, job_option_path(&of, "use_ema", path),
-                      "with training.update: geo, each worker has its own optimizer, and no common "
-                      "average exists; allowed: false, or another training.update");
+    const bool sync = job->training.update == UPDATE_SYNC;
+    char exclude[JOB_PATH_MAX], use_ema[JOB_PATH_MAX];
+    const struct job_rule rules[] = {
+        {optimizer_is_trusted(o) && !sync, "optimizer", optimizer_word(job),
+         "%s needs training.update: sync"},
+        {o->accumulation_steps > 1 && !sync && job->training.clip_norm > 0,
+         "training.gradient_accumulation_steps", NULL,
+         "training.clip_norm needs the norm of the mean of accumulated gradients, which only "
+         "training.update: sync knows; remove one of the two"},
+        {job->decay_exclude[0] && !(o->weight_decay > 0),
+         job_option_path(&of, "exclude_from_weight_decay", exclude), NULL,
+         "weight_decay is 0, so no tensor is decayed; set weight_decay, or remove it"},
+        {o->use_ema && job->training.update == UPDATE_GEO, job_option_path(&of, "use_ema", use_ema),
+         NULL,
+         "with training.update: geo, each worker has its own optimizer, and no common average "
+         "exists; allowed: false, or another training.update"},
+        {0},
+    };
+    return job_check_rules(r, NULL, rules);
 }
 
 static uint32_t power_of_two_within(uint32_t n, uint32_t most)
@@ -148,12 +138,6 @@ static enum err check_files(struct job_reader *r)
         return job_refuse(r, job_given(r, "data.format"), "data.train",
                           "it is missing; data.format: %s needs a path, a glob, or a list of them",
                           job_word_of(job_key_find("data.format")->words, (int)job->data.format));
-    return ERR_OK;
-}
-
-static enum err check_clicks(struct job_reader *r)
-{
-    const struct job *job = r->job;
     if (job->data.synthetic_keys >= job->data.synthetic_fields)
         return ERR_OK;
     return job_refuse(
@@ -170,34 +154,37 @@ static bool has_metric(const struct job *job, uint32_t kind)
     return false;
 }
 
+static bool evaluates(const struct job *job)
+{
+    return job->data.eval || job->data.format == DATA_SYNTHETIC;
+}
+
 static enum err check_monitor(struct job_reader *r)
 {
+    static const char none[] =
+        "training.monitor is missing; set it to loss or to one of model.metrics";
     const struct job *job = r->job;
-    uint32_t monitor = job->training.monitor;
-    if (monitor == MONITOR_NONE) {
-        const char *key = job->early_stopping.patience           ? "early_stopping.patience"
-                          : job->early_stopping.min_delta > 0    ? "early_stopping.min_delta"
-                          : job->early_stopping.start_from_epoch ? "early_stopping.start_from_epoch"
-                          : job->early_stopping.restore_best_weights
-                              ? "early_stopping.restore_best_weights"
-                              : NULL;
-        return key ? job_refuse(
-                         r, NULL, key,
-                         "training.monitor is missing; set it to loss or to one of model.metrics")
-                   : ERR_OK;
-    }
-    if (monitor != MONITOR_LOSS && !has_metric(job, monitor - MONITOR_METRIC))
-        return job_refuse(r, NULL, "training.monitor", "it must be loss or one of model.metrics");
-    if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
-        return job_refuse(
-            r, NULL, "training.monitor",
-            "data.eval is missing, so there is nothing to evaluate on; set data.eval");
-    return ERR_OK;
+    const uint32_t monitor = job->training.monitor;
+    const bool off = monitor == MONITOR_NONE;
+    const struct job_rule rules[] = {
+        {off && job->early_stopping.patience, "early_stopping.patience", NULL, none},
+        {off && job->early_stopping.min_delta > 0, "early_stopping.min_delta", NULL, none},
+        {off && job->early_stopping.start_from_epoch, "early_stopping.start_from_epoch", NULL,
+         none},
+        {off && job->early_stopping.restore_best_weights, "early_stopping.restore_best_weights",
+         NULL, none},
+        {!off && monitor != MONITOR_LOSS && !has_metric(job, monitor - MONITOR_METRIC),
+         "training.monitor", NULL, "it must be loss or one of model.metrics"},
+        {!off && !evaluates(job), "training.monitor", NULL,
+         "data.eval is missing, so there is nothing to evaluate on; set data.eval"},
+        {0},
+    };
+    return job_check_rules(r, NULL, rules);
 }
 
 enum err job_check_evaluator(const struct job *job, struct errmsg *e)
 {
-    if (!job->data.eval && job->data.format != DATA_SYNTHETIC)
+    if (!evaluates(job))
         return err_set(e, ERR_INPUT,
                        "%s: data.eval: it is missing, so the evaluator has nothing to evaluate on; "
                        "set it, or remove the evaluator",
@@ -280,85 +267,51 @@ enum err job_check_workers(const struct job *job, uint32_t workers, struct errms
 #define X(name, word, number, kind) WHOLE_##kind(word)
 #define WHOLE CODEC_MAP(X)
 
-/* In async and ssp, each worker gets its replies at different times, so a difference would need a copy of each
- * worker's parameters. In geo, the servers must move by exactly the same amount as the worker. */
-static enum err check_reply(struct job_reader *r)
+/* In geo, a push round moves the worker's copy by its own values and the shards by the received ones: they must be equal. top_k
+ * adds unsent values to a later gradient. The sum stays the same only if the update is linear in the gradient. It is also not allowed
+ * where a process must see complete gradients by a given time. In async and ssp, each worker gets its replies at different times, so
+ * a difference would need a copy of each worker's parameters. */
+static enum err check_compression(struct job_reader *r)
 {
-    enum codec c = r->job->compression.reply;
-    enum update_mode update = r->job->training.update;
-    if (update == UPDATE_GEO && c != CODEC_RAW)
-        return job_refuse(r, NULL, "compression.reply",
-                          "with training.update: geo, workers and servers must apply the same "
-                          "numbers, and %s can change them; allowed here: none",
-                          codec_str(c));
-    if (update != UPDATE_SYNC && c != CODEC_AUTO && codec_kind_mask(CODEC_IS_DIFFERENCE) >> c & 1)
-        return job_refuse(r, NULL, "compression.reply",
-                          "%s sends differences from what all workers have, which only "
-                          "training.update: sync knows; "
-                          "allowed here: " WHOLE "auto",
-                          codec_str(c));
-    return ERR_OK;
-}
-
-/* In geo, a push round moves the worker's copy by its own values and the shards by the received ones: they must be
- * equal. */
-static enum err check_push(struct job_reader *r)
-{
-    enum codec c = r->job->compression.push;
-    if (r->job->training.update != UPDATE_GEO || c == CODEC_RAW)
-        return ERR_OK;
-    return job_refuse(r, NULL, "compression.push",
-                      "%s is for gradients, and training.update: geo sends changes of parameters; "
-                      "allowed here: none",
-                      codec_str(c));
-}
-
-/* top_k adds unsent values to a later gradient. The sum stays the same only if the update is linear in the
- * gradient. It is also not allowed where a process must see complete gradients by a given time. */
-static enum err check_top_k(struct job_reader *r)
-{
+    static const char key[] = "compression.push", reply_key[] = "compression.reply";
     const struct job *job = r->job;
-    const char *key = "compression.push";
-    if (job->compression.push != CODEC_TOP_K)
-        return ERR_OK;
-    if (!optimizer_is_linear(&job->optimizer))
-        return job_refuse(
-            r, NULL, key,
-            "top_k sends each gradient in parts, and %s divides by the size of complete gradients; "
-            "allowed with optimizer: sgd, with or without momentum",
-            job_word_of(job_key_find("optimizer")->words, (int)job->optimizer.kind));
-    if (job->training.update == UPDATE_SSP)
-        return job_refuse(r, NULL, key,
-                          "top_k holds back a part of each gradient, and training.update: ssp "
-                          "promises complete ones; allowed with training.update: sync, async");
-    if (job->sync.replicas_to_aggregate)
-        return job_refuse(r, NULL, key,
-                          "a checkpoint waits until a step has the parts that top_k held back, and "
-                          "no step has those of a worker that is always too late; allowed without "
-                          "sync.replicas_to_aggregate");
-    if (job->sync.dropped == DROPPED_REDO)
-        return job_refuse(
-            r, NULL, key,
-            "top_k sends its remaining parts at the end of each epoch, and sync.dropped: redo adds "
-            "steps after that; allowed with sync.dropped: lost");
-    if (job->training.update == UPDATE_ASYNC && job->optimizer.accumulation_steps > 1)
-        return job_refuse(r, NULL, key,
-                          "top_k in async pushes remaining parts separately, and "
-                          "training.gradient_accumulation_steps would count them as a gradient; "
-                          "remove one of the two");
-    if (job->training.update == UPDATE_ASYNC && job->optimizer.use_ema)
-        return job_refuse(r, NULL, key,
-                          "top_k in async pushes remaining parts separately, and use_ema would "
-                          "average them wrongly; remove one of the two");
-    return ERR_OK;
-}
-
-static enum err job_check_compression(struct job_reader *r)
-{
-    enum err err = check_push(r);
-    if (!err)
-        err = check_top_k(r);
-    return err ? err : check_reply(r);
+    const enum update_mode update = job->training.update;
+    const enum codec push = job->compression.push, reply = job->compression.reply;
+    const bool top_k = push == CODEC_TOP_K, async = update == UPDATE_ASYNC;
+    const bool difference =
+        reply != CODEC_AUTO && codec_kind_mask(CODEC_IS_DIFFERENCE) >> reply & 1;
+    const struct job_rule rules[] = {
+        {update == UPDATE_GEO && push != CODEC_RAW, key, codec_str(push),
+         "%s is for gradients, and training.update: geo sends changes of parameters; allowed here: "
+         "none"},
+        {top_k && !optimizer_is_linear(&job->optimizer), key, optimizer_word(job),
+         "top_k sends each gradient in parts, and %s divides by the size of complete gradients; "
+         "allowed with optimizer: sgd, with or without momentum"},
+        {top_k && update == UPDATE_SSP, key, NULL,
+         "top_k holds back a part of each gradient, and training.update: ssp promises complete "
+         "ones; allowed with training.update: sync, async"},
+        {top_k && job->sync.replicas_to_aggregate, key, NULL,
+         "a checkpoint waits until a step has the parts that top_k held back, and no step has "
+         "those of a worker that is always too late; allowed without sync.replicas_to_aggregate"},
+        {top_k && job->sync.dropped == DROPPED_REDO, key, NULL,
+         "top_k sends its remaining parts at the end of each epoch, and sync.dropped: redo adds "
+         "steps after that; allowed with sync.dropped: lost"},
+        {top_k && async && job->optimizer.accumulation_steps > 1, key, NULL,
+         "top_k in async pushes remaining parts separately, and "
+         "training.gradient_accumulation_steps would count them as a gradient; remove one of the "
+         "two"},
+        {top_k && async && job->optimizer.use_ema, key, NULL,
+         "top_k in async pushes remaining parts separately, and use_ema would average them "
+         "wrongly; remove one of the two"},
+        {update == UPDATE_GEO && reply != CODEC_RAW, reply_key, codec_str(reply),
+         "with training.update: geo, workers and servers must apply the same numbers, and %s can "
+         "change them; allowed here: none"},
+        {update != UPDATE_SYNC && difference, reply_key, codec_str(reply),
+         "%s sends differences from what all workers have, which only training.update: sync knows; "
+         "allowed here: " WHOLE "auto"},
+        {0},
+    };
+    return job_check_rules(r, NULL, rules);
 }
 
 /* ---- do the keys keep the promise of equal bits? ---- */
@@ -415,30 +368,19 @@ bool job_is_exact(const struct job *job, uint32_t workers, char why[JOB_INEXACT_
  * files with --set data.format. Keys that only some modes of training.update use are allowed, so that one job file
  * works for all modes. sync.dropped is allowed without backup workers, because a job with `redo` can resume
  * without them. */
-static enum err refuse_unused(struct job_reader *r, const struct job_key *key)
-{
-    const char *why = key->unheeded, *gap = strstr(why, "%s");
-    int head = (int)(gap ? gap - why : (long)strlen(why));
-    return job_refuse(r, NULL, key->path, "%.*s%s%s", head, why,
-                      gap ? job_update_word(r->job->training.update) : "", gap ? gap + 2 : "");
-}
-
-static enum err check_bad_rows(struct job_reader *r)
+static enum err check_unused(struct job_reader *r)
 {
     const struct job_key *most = job_key_find("data.bad_rows_max");
+    const char *update = job_update_word(r->job->training.update);
+    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
+        if (key->heeded && !key->heeded(r->job) && job_key_active(key, r->job, NULL) &&
+            !job_key_is_default(key, r->job))
+            return job_check_rules(
+                r, NULL, (const struct job_rule[]){{true, key->path, update, key->unheeded}, {0}});
     if (r->job->data.csv.bad_rows != BAD_ROWS_STOP || job_key_is_default(most, r->job))
         return ERR_OK;
     return job_refuse(r, NULL, most->path,
                       "it has no effect without data.bad_rows: skip; set that, or remove it");
-}
-
-static enum err job_check_unused(struct job_reader *r)
-{
-    for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))
-        if (key->heeded && !key->heeded(r->job) && job_key_active(key, r->job, NULL) &&
-            !job_key_is_default(key, r->job))
-            return refuse_unused(r, key);
-    return check_bad_rows(r);
 }
 
 /* ---- where a key was given ---- */
@@ -541,11 +483,10 @@ static enum err apply_sets(struct job_node *root, const char *const *sets, size_
 static enum err read_tree(struct job_reader *r, const struct job_node *root)
 {
     static enum err (*const checks[])(struct job_reader *) = {
-        job_settle_inputs,   check_trainable,    settle_rate,           job_settle_tables,
-        check_trusted,       check_accumulation, check_decay,           check_ema,
-        settle_microbatches, job_check_update,   check_files,           check_clicks,
-        check_augment,       job_check_csv,      job_check_compression, check_monitor,
-        job_check_unused,    job_check_tables,   job_check_embeddings,
+        job_settle_inputs, check_trainable,     settle_rate,          job_settle_tables,
+        check_optimizer,   settle_microbatches, job_check_update,     check_files,
+        check_augment,     job_check_csv,       check_compression,    check_monitor,
+        check_unused,      job_check_tables,    job_check_embeddings,
     };
     enum err err = job_read(r, root);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !err; i++)

@@ -72,8 +72,9 @@ static enum err check_bias(struct job_reader *r, const struct job_node *node)
     const char *of = l->bias.initializer != INIT_ZEROS         ? "bias_initializer"
                      : l->bias.regularizer != REGULARIZER_NONE ? "bias_regularizer"
                                                                : NULL;
-    return of ? job_refuse(r, node, JOB_LAYER_PREFIX,
-                           "its %s is for a bias, and use_bias is false; remove one of the two", of)
+    return of ? REFUSE_LAYER(r, node,
+                             "its %s is for a bias, and use_bias is false; remove one of the two",
+                             of)
               : ERR_OK;
 }
 
@@ -119,13 +120,13 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
 {
     const struct job_layer *layer = r->job->model.layer;
     if (strcmp(layer[r->layer].name, JOB_INPUT_NAME) == 0)
-        return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "its name, " JOB_INPUT_NAME ", means the model's input; give it another");
+        return REFUSE_LAYER(
+            r, node, "its name, " JOB_INPUT_NAME ", means the model's input; give it another");
     for (uint32_t i = 0; i < r->layer; i++)
         if (strcmp(layer[i].name, layer[r->layer].name) == 0)
-            return job_refuse(r, node, JOB_LAYER_PREFIX,
-                              "its name, %s, is also the name of model.layers[%u]; give it another",
-                              layer[i].name, i);
+            return REFUSE_LAYER(
+                r, node, "its name, %s, is also the name of model.layers[%u]; give it another",
+                layer[i].name, i);
     return ERR_OK;
 }
 
@@ -146,12 +147,11 @@ static enum err layer_add_lookup(struct job_reader *r, const struct job_node *no
     struct job_layer *layer = &job->model.layer[r->layer];
     for (uint32_t i = 0; i < layer->lookups; i++)
         if (job->model.lookup[layer->first_lookup + i].column == column)
-            return job_refuse(r, node, JOB_LAYER_PREFIX, "column %s occurs twice in its inputs",
-                              SHOWN(job->data.csv.column[column].name));
+            return REFUSE_LAYER(r, node, "column %s occurs twice in its inputs",
+                                SHOWN(job->data.csv.column[column].name));
     if (job->model.lookups == JOB_LOOKUPS_MAX)
-        return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "more than %d columns are looked up by all layers together",
-                          JOB_LOOKUPS_MAX);
+        return REFUSE_LAYER(r, node, "more than %d columns are looked up by all layers together",
+                            JOB_LOOKUPS_MAX);
     struct job_lookup *grown =
         mem_resize(job->model.lookup, (size_t)job->model.lookups + 1, sizeof *grown);
     if (!grown)
@@ -170,8 +170,7 @@ static enum err begin_selection(struct job_reader *r, const struct job_node *nod
     struct job_layer *layer = &job->model.layer[r->layer];
     uint32_t first = 0, last = job->model.selections;
     if (layer->inputs == JOB_INPUTS_MAX)
-        return job_refuse(r, node, JOB_LAYER_PREFIX, "at most %d inputs are allowed",
-                          JOB_INPUTS_MAX);
+        return REFUSE_LAYER(r, node, "at most %d inputs are allowed", JOB_INPUTS_MAX);
     if (last > 0)
         first = job->model.selection[last - 1].first + job->model.selection[last - 1].columns;
     job->model.selection[job->model.selections++] = (struct job_selection){.first = first};
@@ -192,8 +191,8 @@ static enum err layer_add_selected(struct job_reader *r, const struct job_node *
     struct job_selection *s = &job->model.selection[job->model.selections - 1];
     size_t used = (size_t)s->first + s->columns;
     if (used == JOB_LOOKUPS_MAX)
-        return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "more than %d columns are named by all layers together", JOB_LOOKUPS_MAX);
+        return REFUSE_LAYER(r, node, "more than %d columns are named by all layers together",
+                            JOB_LOOKUPS_MAX);
     uint32_t *grown = mem_resize(job->model.selected, used + 1, sizeof *grown);
     if (!grown)
         return err_memory(r->e);
@@ -209,24 +208,21 @@ static enum err layer_add_column(struct job_reader *r, const struct job_node *no
     const struct job_layer *layer = &r->job->model.layer[r->layer];
     bool is_key = job_column_has_keys(c);
     if (c->kind == COLUMN_LABEL || c->kind == COLUMN_WEIGHT || c->kind == COLUMN_IGNORE)
-        return job_refuse(r, node, JOB_LAYER_PREFIX, "column %s is not an input: it is %s",
-                          SHOWN(c->name),
-                          c->kind == COLUMN_LABEL    ? "the label"
-                          : c->kind == COLUMN_WEIGHT ? "the weight of rows"
-                                                     : "ignored");
+        return REFUSE_LAYER(r, node, "column %s is not an input: it is %s", SHOWN(c->name),
+                            c->kind == COLUMN_LABEL    ? "the label"
+                            : c->kind == COLUMN_WEIGHT ? "the weight of rows"
+                                                       : "ignored");
     if (is_key && !job_layer_looks_up(layer))
-        return job_refuse(
-            r, node, JOB_LAYER_PREFIX,
-            "column %s holds keys; only embedding, embedding_bag and linear look them up",
+        return REFUSE_LAYER(
+            r, node, "column %s holds keys; only embedding, embedding_bag and linear look them up",
             SHOWN(c->name));
     if (!is_key && job_layer_looks_up(layer))
-        return job_refuse(
-            r, node, JOB_LAYER_PREFIX,
-            "it looks up keys, and column %s holds none; to make it one, write - key: %s",
+        return REFUSE_LAYER(
+            r, node, "it looks up keys, and column %s holds none; to make it one, write - key: %s",
             SHOWN(c->name), SHOWN(c->name));
     if (c->kind == COLUMN_KEYS && layer->kind == LAYER_EMBEDDING)
-        return job_refuse(
-            r, node, JOB_LAYER_PREFIX,
+        return REFUSE_LAYER(
+            r, node,
             "column %s has several keys a row; use embedding_bag, which combines their rows",
             SHOWN(c->name));
     return is_key ? layer_add_lookup(r, node, column) : layer_add_selected(r, node, column);
@@ -241,8 +237,8 @@ static enum err job_input_columns(struct job_reader *r, const struct job_node *n
     char name[JOB_TEXT_MAX + 1];
     *found = false;
     if (job_range_parse(&range, node->text))
-        return job_refuse(
-            r, node, JOB_LAYER_PREFIX,
+        return REFUSE_LAYER(
+            r, node,
             "'%s' is not a valid range; write a range like C{1..26}, or \\{ for a { of the name",
             SHOWN(node->text));
     enum err err = ERR_OK;
@@ -252,7 +248,7 @@ static enum err job_input_columns(struct job_reader *r, const struct job_node *n
         if (column == csv->columns && !range.many)
             return ERR_OK;
         if (column == csv->columns)
-            return job_refuse(r, node, JOB_LAYER_PREFIX, "no column is called %s", SHOWN(name));
+            return REFUSE_LAYER(r, node, "no column is called %s", SHOWN(name));
         *found = true;
         err = layer_add_column(r, node, column);
     }
@@ -265,11 +261,10 @@ static enum err refuse_input(struct job_reader *r, const struct job_node *node, 
 {
     const struct job_layer *layer = r->job->model.layer;
     if (found == r->layer)
-        return job_refuse(r, node, JOB_LAYER_PREFIX, "%s cannot be its own input",
-                          layer[found].name);
+        return REFUSE_LAYER(r, node, "%s cannot be its own input", layer[found].name);
     if (found < r->job->model.layers)
-        return job_refuse(
-            r, node, JOB_LAYER_PREFIX,
+        return REFUSE_LAYER(
+            r, node,
             "its input %s is a later layer, model.layers[%u]; a layer can only read earlier layers",
             layer[found].name, found);
     struct words near;
@@ -279,9 +274,8 @@ static enum err refuse_input(struct job_reader *r, const struct job_node *node, 
         words_try(&near, layer[i].name);
     for (uint32_t i = 0; i < r->job->data.csv.columns; i++)
         words_try(&near, r->job->data.csv.column[i].name);
-    return job_refuse(
-        r, node, JOB_LAYER_PREFIX,
-        "no layer%s is called %s%s%s%s; name a layer before this one, or " JOB_INPUT_NAME,
+    return REFUSE_LAYER(
+        r, node, "no layer%s is called %s%s%s%s; name a layer before this one, or " JOB_INPUT_NAME,
         r->job->data.csv.columns ? " and no column" : "", SHOWN(node->text),
         near.best ? ", did you mean " : "", near.best ? SHOWN(near.best) : "",
         near.best ? "?" : "");
@@ -291,13 +285,12 @@ static enum err add_layer(struct job_reader *r, const struct job_node *node, uin
 {
     struct job_layer *layer = &r->job->model.layer[r->layer];
     if (job_layer_looks_up(layer))
-        return job_refuse(
-            r, node, JOB_LAYER_PREFIX,
+        return REFUSE_LAYER(
+            r, node,
             "it looks up keys of columns, and %s is not a column; name key columns in its inputs",
             SHOWN(node->text));
     if (layer->inputs == JOB_INPUTS_MAX)
-        return job_refuse(r, node, JOB_LAYER_PREFIX, "at most %d inputs are allowed",
-                          JOB_INPUTS_MAX);
+        return REFUSE_LAYER(r, node, "at most %d inputs are allowed", JOB_INPUTS_MAX);
     layer->input[layer->inputs++] = input;
     return ERR_OK;
 }
@@ -305,8 +298,7 @@ static enum err add_layer(struct job_reader *r, const struct job_node *node, uin
 static enum err resolve_one(struct job_reader *r, const struct job_node *node)
 {
     if (node->kind != NODE_SCALAR || job_tree_is_null(node))
-        return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "its inputs must be a list of names of layers");
+        return REFUSE_LAYER(r, node, "its inputs must be a list of names of layers");
     uint32_t found = 0;
     while (found < r->job->model.layers && strcmp(r->job->model.layer[found].name, node->text) != 0)
         found++;
@@ -328,12 +320,11 @@ static enum err check_count(struct job_reader *r, const struct job_node *node)
     if (job_layer_looks_up(layer) || (layer->kind == LAYER_DENSE && layer->inputs > 0))
         return ERR_OK; /* a dense layer concatenates several inputs */
     if (merges && layer->inputs < 2)
-        return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "%s needs at least two layers; name them in its inputs", layer->name);
+        return REFUSE_LAYER(r, node, "%s needs at least two layers; name them in its inputs",
+                            layer->name);
     if (!merges && layer->inputs != 1)
-        return job_refuse(r, node, JOB_LAYER_PREFIX,
-                          "%s can have one input, and its inputs name %u", layer->name,
-                          layer->inputs);
+        return REFUSE_LAYER(r, node, "%s can have one input, and its inputs name %u", layer->name,
+                            layer->inputs);
     return ERR_OK;
 }
 
@@ -342,9 +333,9 @@ static enum err resolve_none(struct job_reader *r)
 {
     struct job_layer *layer = &r->job->model.layer[r->layer];
     if (job_layer_looks_up(layer))
-        return job_refuse(r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
-                          "%s looks up keys; name key columns in its inputs, like C1 or C{1..26}",
-                          layer->name);
+        return REFUSE_LAYER(r, r->at[r->layer].layer,
+                            "%s looks up keys; name key columns in its inputs, like C1 or C{1..26}",
+                            layer->name);
     layer->inputs = 1;
     layer->input[0] = r->layer;
     return ERR_OK;
@@ -358,8 +349,7 @@ static enum err resolve_inputs(struct job_reader *r)
         return err ? err : check_count(r, r->at[r->layer].layer);
     }
     if (list->kind == NODE_LIST && !list->child)
-        return job_refuse(r, list, JOB_LAYER_PREFIX,
-                          "its inputs must be a list of names of layers");
+        return REFUSE_LAYER(r, list, "its inputs must be a list of names of layers");
     enum err err = ERR_OK;
     if (list->kind != NODE_LIST)
         err = resolve_one(r, list);
@@ -380,10 +370,10 @@ static enum err refuse_unused(struct job_reader *r)
                 used = used || layer[j].input[k] == i + 1;
         r->layer = i;
         if (!used)
-            return job_refuse(r, r->at[i].layer, JOB_LAYER_PREFIX,
-                              "no layer reads %s, and it is not the last; remove it, or name it in "
-                              "the inputs of another layer",
-                              layer[i].name);
+            return REFUSE_LAYER(r, r->at[i].layer,
+                                "no layer reads %s, and it is not the last; remove it, or name it "
+                                "in the inputs of another layer",
+                                layer[i].name);
     }
     return ERR_OK;
 }
@@ -492,8 +482,8 @@ static enum err refuse_mixed(struct job_reader *r, struct features columns)
     if (n == 0 || (n == 1 && !other))
         return ERR_OK;
     const char *more = n > NAMED_MAX ? ", .." : "";
-    return job_refuse(
-        r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
+    return REFUSE_LAYER(
+        r, r->at[r->layer].layer,
         "%s has one set of rows for the ids of %s%s%s%s, %s; make each of them a column - key: "
         "NAME, and look it up in a table: - embedding: {inputs: [%s%s], output_dim: %u}",
         layer->name, ids, more, n > 1 ? "" : " and for ", n > 1 ? "" : SHOWN(other),
@@ -519,11 +509,10 @@ static enum err set_ids(struct job_reader *r, struct features columns)
         double id = c->missing_value;
         bool fits = (double)(float)id == id && job_is_id((float)id, of->ids);
         if (c->missing == MISSING_VALUE && !fits)
-            return job_refuse(
-                r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
-                "%s has rows 0 to %u, but a missing number of column %s is %.9g: see its "
-                "missing: {value: ..}",
-                layer->name, rows - 1, SHOWN(c->name), id);
+            return REFUSE_LAYER(r, r->at[r->layer].layer,
+                                "%s has rows 0 to %u, but a missing number of column %s is %.9g: "
+                                "see its missing: {value: ..}",
+                                layer->name, rows - 1, SHOWN(c->name), id);
     }
     return ERR_OK;
 }

@@ -56,6 +56,19 @@ enum err job_refuse(struct job_reader *r, const struct job_node *at, const char 
     return ERR_INPUT;
 }
 
+enum err job_check_rules(struct job_reader *r, const struct job_node *at,
+                         const struct job_rule *rule)
+{
+    while (rule->key && !rule->broken)
+        rule++;
+    if (!rule->key)
+        return ERR_OK;
+    const char *gap = strstr(rule->why, "%s");
+    return job_refuse(r, at, rule->key, "%.*s%s%s",
+                      (int)(gap ? (size_t)(gap - rule->why) : strlen(rule->why)), rule->why,
+                      gap ? rule->word : "", gap ? gap + 2 : "");
+}
+
 /* Describes a value for a message: its text in quotes, or its kind. */
 static const char *written(const struct job_node *node, char out[SHOWN_BYTES + 8])
 {

@@ -109,6 +109,18 @@ enum err job_refuse_value(struct job_reader *r, const struct job_key *key,
  * ERR_INPUT. */
 enum err job_refuse(struct job_reader *r, const struct job_node *at, const char *path,
                     const char *fmt, ...) PRINTF_LIKE(4, 5);
+/* The same for the layer or the column that is read. */
+#define REFUSE_LAYER(r, at, ...) job_refuse(r, at, JOB_LAYER_PREFIX, __VA_ARGS__)
+#define REFUSE_COLUMN(r, at, ...) job_refuse(r, at, JOB_COLUMN_PREFIX, __VA_ARGS__)
+
+/* Reports the first of these that is broken; `at` as of job_refuse. */
+struct job_rule {
+    bool broken;
+    const char *key;        /* NULL: the end */
+    const char *word, *why; /* "%s" in `why` stands for the word */
+};
+enum err job_check_rules(struct job_reader *r, const struct job_node *at,
+                         const struct job_rule *rule) MUST_CHECK;
 
 /* Checks the numbers of an initializer of `path`, which `what` names. Errors: ERR_INPUT: minval is above maxval, or a first weight
  * could be beyond float32. */

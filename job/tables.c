@@ -30,14 +30,13 @@ static enum err add_table(struct job_reader *r, const struct job_node *at, struc
     struct job *job = r->job;
     uint32_t dim = dim_of(layer);
     if (job->model.tables == ROW_TABLES_MAX)
-        return job_refuse(r, at, JOB_LAYER_PREFIX, "more than %d tables", ROW_TABLES_MAX);
+        return REFUSE_LAYER(r, at, "more than %d tables", ROW_TABLES_MAX);
     if (strchr(layer->table_name, '.'))
-        return job_refuse(r, at, JOB_LAYER_PREFIX,
-                          "its table would have the name %s; set table to a name without .",
-                          layer->table_name);
+        return REFUSE_LAYER(r, at,
+                            "its table would have the name %s; set table to a name without .",
+                            layer->table_name);
     if (dim > ROW_DIM_MAX)
-        return job_refuse(r, at, JOB_LAYER_PREFIX, "rows of length %u; allowed: up to %d", dim,
-                          ROW_DIM_MAX);
+        return REFUSE_LAYER(r, at, "rows of length %u; allowed: up to %d", dim, ROW_DIM_MAX);
     struct job_table *t = &job->model.table[job->model.tables];
     *t = (struct job_table){.dim = dim, .init = layer->kind == LAYER_LINEAR ? zeros : uniform};
     memcpy(t->name, layer->table_name, sizeof t->name);
@@ -58,10 +57,10 @@ static enum err find_table(struct job_reader *r)
             continue;
         layer->table = t;
         if (table->dim != dim_of(layer))
-            return job_refuse(r, at, JOB_LAYER_PREFIX,
-                              "it looks up rows of length %u in table %s, and an earlier layer "
-                              "gives them the length %u; give it a table of its own",
-                              dim_of(layer), table->name, table->dim);
+            return REFUSE_LAYER(r, at,
+                                "it looks up rows of length %u in table %s, and an earlier layer "
+                                "gives them the length %u; give it a table of its own",
+                                dim_of(layer), table->name, table->dim);
         return ERR_OK;
     }
     return add_table(r, at, layer);
@@ -74,8 +73,8 @@ static enum err find_tables(struct job_reader *r)
         if (job_layer_looks_up(&r->job->model.layer[r->layer]))
             err = find_table(r);
         else if (r->job->model.layer[r->layer].table_name[0])
-            err = job_refuse(
-                r, r->at[r->layer].layer, JOB_LAYER_PREFIX,
+            err = REFUSE_LAYER(
+                r, r->at[r->layer].layer,
                 "with input_dim its rows are in the model, not in a table; remove one of the two");
     return err;
 }
@@ -124,11 +123,11 @@ static enum err check_lists(struct job_reader *r)
             continue;
         while (table[same].list != table[t].list)
             same++;
-        return err_set(r->e, ERR_INPUT,
-                       "model.layers: the tables %s and %s are looked up by the same columns, and "
-                       "%s, between them, by others: put the layers of the same columns one after "
-                       "the other",
-                       table[same].name, table[t].name, table[t - 1].name);
+        return err_set(
+            r->e, ERR_INPUT,
+            "model.layers: the tables %s and %s are looked up by the same columns, and %s, between "
+            "them, by others: put the layers of the same columns one after the other",
+            table[same].name, table[t].name, table[t - 1].name);
     }
     return ERR_OK;
 }
@@ -155,15 +154,19 @@ static struct job_updates updates_of(struct job_reader *r)
                                 JOB_TABLE_PREFIX ".optimizer", JOB_TABLE_PREFIX};
 }
 
+#define NO_NORMS                                                                                   \
+    "lamb needs the norms of complete tensors, and a table of rows by key has none; choose "       \
+    "another"
+#define NO_AVERAGE "rows of tables have no average; remove it"
+
 /* Words that the job's optimizer has and a table's has not. */
 static const struct {
     const char *word, *why;
 } not_of_tables[] = {
-    {"lamb", "lamb needs the norms of complete tensors, and a table of rows by key has none; "
-             "choose another"},
-    {"use_ema", "rows of tables have no average; remove it"},
-    {"ema_momentum", "rows of tables have no average; remove it"},
-    {"ema_overwrite_frequency", "rows of tables have no average; remove it"},
+    {"lamb", NO_NORMS},
+    {"use_ema", NO_AVERAGE},
+    {"ema_momentum", NO_AVERAGE},
+    {"ema_overwrite_frequency", NO_AVERAGE},
     {"exclude_from_weight_decay", "to exclude all rows of this table, set its weight_decay: 0"},
 };
 
@@ -236,23 +239,23 @@ static enum err job_settle_table_training(struct job_reader *r)
 /* Refuses keys that exclude each other or have no effect. */
 static enum err job_check_admission(struct job_reader *r)
 {
+    static const char sketch[] = JOB_TABLE_PREFIX ".sketch_mb";
     const struct job_table *t = &r->job->model.table[r->table];
     const bool counted = t->min_count > 1, drawn = t->probability < 1;
-    static const char both[] = JOB_TABLE_PREFIX ".probability",
-                      unadmitted[] = JOB_TABLE_PREFIX ".unadmitted",
-                      sketch[] = JOB_TABLE_PREFIX ".sketch_mb";
+    const struct job_rule rules[] = {
+        {t->unadmitted != UNADMITTED_ZEROS && !counted && !drawn, JOB_TABLE_PREFIX ".unadmitted",
+         NULL,
+         "it has no effect, because every touch makes a row; set min_count above 1 or probability "
+         "below 1, or remove it"},
+        {t->sketch_mb != strtoul(job_key_find(sketch)->fallback, NULL, 10) && !counted, sketch,
+         NULL, "it has no effect without min_count above 1; set that, or remove it"},
+        {0},
+    };
     if (counted && drawn)
-        return job_refuse(r, NULL, both,
+        return job_refuse(r, NULL, JOB_TABLE_PREFIX ".probability",
                           "it excludes min_count, which is %u; remove one of the two",
                           t->min_count);
-    if (t->unadmitted != UNADMITTED_ZEROS && !counted && !drawn)
-        return job_refuse(r, NULL, unadmitted,
-                          "it has no effect, because every touch makes a row; set min_count above "
-                          "1 or probability below 1, or remove it");
-    if (t->sketch_mb != strtoul(job_key_find(sketch)->fallback, NULL, 10) && !counted)
-        return job_refuse(r, NULL, sketch,
-                          "it has no effect without min_count above 1; set that, or remove it");
-    return ERR_OK;
+    return job_check_rules(r, NULL, rules);
 }
 
 /* ---- the section `tables` ---- */
@@ -369,28 +372,20 @@ enum err job_check_tables(struct job_reader *r)
     const struct job *job = r->job;
     const struct job_updates of = {&r->job->optimizer, "optimizer", "training"};
     char path[JOB_PATH_MAX];
+    const struct job_rule rules[] = {
+        {job->optimizer.use_ema, job_option_path(&of, "use_ema", path), NULL, NO_AVERAGE},
+        {job->training.update == UPDATE_GEO, "training.update", NULL,
+         "with tables of rows by key (layers over key columns) allowed: sync, async, ssp"},
+        {optimizer_is_trusted(&job->optimizer), "optimizer", NULL, NO_NORMS},
+        {job->compression.push == CODEC_TOP_K, "compression.push", NULL,
+         "top_k does not work with tables of rows by key; choose another"},
+        {job->optimizer.accumulation_steps > 1, "training.gradient_accumulation_steps", NULL,
+         "it does not work with tables of rows by key; remove it"},
+        {0},
+    };
     enum err err = tables_check_columns(r);
     if (err || !job_has_tables(job))
         return err;
-    if (job->optimizer.use_ema)
-        return job_refuse(r, NULL, job_option_path(&of, "use_ema", path),
-                          "rows of tables have no average; remove it");
-    const struct {
-        bool given;
-        const char *key, *why;
-    } refused[] = {
-        {job->training.update == UPDATE_GEO, "training.update",
-         "with tables of rows by key (layers over key columns) allowed: sync, async, ssp"},
-        {optimizer_is_trusted(&job->optimizer), "optimizer",
-         "lamb needs the norms of complete tensors, and a table of rows by key has none; choose "
-         "another"},
-        {job->compression.push == CODEC_TOP_K, "compression.push",
-         "top_k does not work with tables of rows by key; choose another"},
-        {job->optimizer.accumulation_steps > 1, "training.gradient_accumulation_steps",
-         "it does not work with tables of rows by key; remove it"},
-    };
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
-        if (refused[i].given)
-            return job_refuse(r, NULL, refused[i].key, "%s", refused[i].why);
-    return tables_check_keys(r);
+    err = job_check_rules(r, NULL, rules);
+    return err ? err : tables_check_keys(r);
 }

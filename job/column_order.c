@@ -208,7 +208,6 @@ static bool class_number(const char *text, const struct name *name, unsigned *nu
     return false;
 }
 
-/* A name of a class for a message. Returns out. */
 static const char *shown_class(char out[static PRINTABLE_NAME_BYTES], const struct name *name)
 {
     char plain[2 * PRINTABLE_NAME_BYTES];

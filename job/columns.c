@@ -294,7 +294,6 @@ static enum err check_key(struct job_reader *r, const struct job_node *node)
                                                            : ERR_OK;
 }
 
-/* Checks that the borders ascend. */
 static enum err check_borders(struct job_reader *r, const struct job_node *node,
                               const struct job_column *c)
 {
@@ -495,7 +494,6 @@ static enum err refuse_cross(struct job_reader *r, uint32_t cross)
                          JOB_CROSS_MAX);
 }
 
-/* Checks that crosses consist of key columns. */
 static enum err job_check_crosses(struct job_reader *r)
 {
     const struct job_csv *csv = &r->job->data.csv;

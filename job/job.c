@@ -98,7 +98,6 @@ static enum err settle_microbatches(struct job_reader *r)
     return ERR_OK;
 }
 
-/* Returns the key of data.augment that is on, or NULL. */
 static const char *augment_on(const struct job_augment *a)
 {
     return a->flip    ? "data.augment.flip"

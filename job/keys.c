@@ -13,7 +13,6 @@
 static const struct job_key_table *const tables[JOB_TABLES] = {
     &job_table_model, &job_table_tables, &job_table_data, &job_table_training, &job_table_run};
 
-/* The index of the table that contains the key. */
 static size_t table_of(const struct job_key *key)
 {
     size_t t = 0;

@@ -63,7 +63,6 @@ static enum err check_initializers(struct job_reader *r, const struct job_node *
                : job_check_initializer(r, node, JOB_LAYER_PREFIX, "bias_initializer", &l->bias);
 }
 
-/* Refuses bias options of a layer without a bias. */
 static enum err check_bias(struct job_reader *r, const struct job_node *node)
 {
     const struct job_layer *l = &r->job->model.layer[r->layer];
@@ -328,7 +327,6 @@ static enum err check_count(struct job_reader *r, const struct job_node *node)
     return ERR_OK;
 }
 
-/* The layer names no inputs. */
 static enum err resolve_none(struct job_reader *r)
 {
     struct job_layer *layer = &r->job->model.layer[r->layer];

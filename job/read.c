@@ -139,13 +139,11 @@ static enum err refuse_word(struct job_reader *r, const struct job_key *key,
 
 /* ---- single values ---- */
 
-/* Is it a scalar with a value? */
 static bool has_text(const struct job_node *node)
 {
     return node->kind == NODE_SCALAR && !job_tree_is_null(node);
 }
 
-/* Finds the word of the key that the node has. */
 static enum err find_word(struct job_reader *r, const struct job_key *key,
                           const struct job_node *node, const struct job_word **word)
 {
@@ -423,7 +421,6 @@ static enum err read_class_weights(struct job_reader *r, const struct job_key *k
     return ERR_OK;
 }
 
-/* Reads a list of numbers, each in the key's range. */
 static enum err read_numbers(struct job_reader *r, const struct job_key *key,
                              const struct job_node *node)
 {

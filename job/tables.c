@@ -196,7 +196,6 @@ static enum err job_refuse_table_options(struct job_reader *r, const struct job_
     return err;
 }
 
-/* Copies from the job what the table does not have. */
 static void inherit_from_job(struct job_table *t, const struct job *job)
 {
     const struct schedule schedule = t->optimizer.schedule;
@@ -236,7 +235,6 @@ static enum err job_settle_table_training(struct job_reader *r)
 
 /* ---- a table's admission ---- */
 
-/* Refuses keys that exclude each other or have no effect. */
 static enum err job_check_admission(struct job_reader *r)
 {
     static const char sketch[] = JOB_TABLE_PREFIX ".sketch_mb";
@@ -358,7 +356,6 @@ static enum err tables_check_columns(struct job_reader *r)
     return ERR_OK;
 }
 
-/* Checks `without_tables` of every key. */
 static enum err tables_check_keys(struct job_reader *r)
 {
     for (const struct job_key *key = job_key_next(NULL); key; key = job_key_next(key))

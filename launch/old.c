@@ -163,7 +163,6 @@ static FTS *walk(const char *path)
     return fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, by_place);
 }
 
-/* The directory's bytes on the disk. */
 static uint64_t old_bytes(const char *path)
 {
     FTS *tree = walk(path);
@@ -337,7 +336,6 @@ static bool old_has(const struct old *o, uint32_t number)
     return bsearch(&number, o->number, o->n, sizeof number, by_number) != NULL;
 }
 
-/* Check that each value of --remove is "all" or an existing number. */
 static bool old_check(const struct old *o, const char *const *which, size_t n)
 {
     uint32_t number;

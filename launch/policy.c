@@ -74,7 +74,6 @@ static void policy_say_how(struct policy_verdict *v, int status)
         (void)snprintf(v->why, sizeof v->why, "exited with %d", WEXITSTATUS(status));
 }
 
-/* Append the reason why the job ends. */
 static void policy_add_why(struct policy_verdict *v, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void policy_add_why(struct policy_verdict *v, const char *fmt, ...)
 {

@@ -191,7 +191,6 @@ void progress_format_loading(char *out, size_t bytes, const struct progress_even
 enum { BAR_LEAST = 8, BAR_MOST = 40, TAIL_BYTES = 256 };
 enum { WITH_ETA = 1, WITH_LOSS, WITH_METRIC, WITH_RATE }; /* each level includes those before it */
 
-/* Add the text after the bar. */
 static void line_add_tail(struct line *l, const struct progress_event *event, int with)
 {
     line_add(l, " %llu/%llu", (unsigned long long)event->step, (unsigned long long)event->steps);

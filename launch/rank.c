@@ -282,7 +282,6 @@ static uint32_t rank_missing(struct rank *r, char *out, size_t bytes)
     return rank_list_end(&missing);
 }
 
-/* Check that this start can go on. */
 static enum err rank_check_start(const struct rank *r, struct errmsg *e)
 {
     char why[RENDEZVOUS_VERDICT_BYTES];

@@ -92,7 +92,6 @@ bool rendezvous_chief(const char *folder, struct rendezvous_rank *chief)
 
 /* ---- verdicts ---- */
 
-/* Write a file with one line. */
 static enum err leave_text(const char *folder, const char *name, const char *why, struct errmsg *e)
 {
     char text[RENDEZVOUS_VERDICT_BYTES];

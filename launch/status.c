@@ -44,7 +44,6 @@ static void status_print_launched(const char *dir)
         (void)fclose(f);
 }
 
-/* Print the process that training waits for, if there is one. */
 static void status_print_wait(const json_t *kept)
 {
     struct progress_event event = {0};

@@ -405,7 +405,6 @@ static void on_progress(evutil_socket_t fd, short what, void *arg)
         monitor_feed(&s->monitor, bytes, (size_t)n);
 }
 
-/* The terminal was resized. */
 static void on_width(evutil_socket_t sig, short what, void *arg)
 {
     (void)sig, (void)what;
@@ -649,7 +648,6 @@ static void supervisor_on_exit(struct supervisor *s, uint32_t i, int status)
         supervisor_on_chief_done(s);
 }
 
-/* Register all running processes with the guardian. */
 static enum err supervisor_guard_all(const struct supervisor *s, struct errmsg *e)
 {
     const struct crew *c = s->plan->crew;
@@ -871,7 +869,6 @@ static void supervisor_undo_start(const struct supervisor *s)
             (void)TEMP_FAILURE_RETRY(waitpid(c->process[i].pid, NULL, 0));
 }
 
-/* Start all processes, or none. */
 static enum err supervisor_start_all(struct supervisor *s, struct errmsg *e)
 {
     struct crew *c = s->plan->crew;

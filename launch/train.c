@@ -67,7 +67,6 @@ struct train {
 
 /* ---- checks, before anything is changed ---- */
 
-/* Read the hosts file, and assign processes to hosts. */
 static enum err train_place(struct train *t, struct errmsg *e)
 {
     struct roles roles = {{0}};
@@ -268,7 +267,6 @@ static enum err train_open_fleet(struct train *t, struct errmsg *e)
     return err;
 }
 
-/* Run the job; DIR is locked. */
 static enum err train_locked(struct train *t, struct supervisor_result *result, struct errmsg *e)
 {
     child_set_environment();

@@ -188,7 +188,6 @@ static enum err units_encode(const struct codec_shape *s, const struct codec_ops
     return ERR_OK;
 }
 
-/* Compresses `room` with zstd. */
 static enum err pack(struct coder *coder, enum codec *c, const uint8_t *room, uint64_t room_bytes,
                      uint8_t *out, uint64_t *bytes)
 {

@@ -384,7 +384,6 @@ bool asks()
            *flags_text("print_manual");
 }
 
-/* Checks for missing and surplus arguments. */
 err check(errmsg *e)
 {
     for (const flag *f = flags_table; f->programs; f++)

@@ -65,7 +65,6 @@ static void end_line(struct line *l)
     l->column = 0;
 }
 
-/* Write one word of running text. */
 static void put_word(struct line *l, const char *word, size_t bytes, const char *end)
 {
     if (l->column && l->column + bytes + 1 > COLUMNS)

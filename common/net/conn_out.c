@@ -121,7 +121,6 @@ static void queue_advance(struct conn *c, size_t sent)
     check(c);
 }
 
-/* Copies the next bytes of the queue into the record's buffer. */
 static void record_gather(const struct conn *c, struct tls_record *r, size_t bytes)
 {
     r->bytes = 0;

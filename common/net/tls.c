@@ -110,7 +110,6 @@ static bool fits(const char *pattern, const char *name)
     return strncmp(pattern, "*.", 2) == 0 && dot && dot > name && strcasecmp(pattern + 1, dot) == 0;
 }
 
-/* Does the certificate contain a name that matches the pattern? */
 static bool allows(const char *pattern, const X509 *cert)
 {
     char one[ADDRESS_HOST_MAX];
@@ -341,7 +340,6 @@ json_t *tls_json(void)
 
 static struct tls *own;
 
-/* Returns the flag's name, such as "--tls_cert". */
 static const char *tls_flag(int file)
 {
     static const char *const flags[] = {"--tls_cert", "--tls_key", "--tls_ca"};
@@ -368,7 +366,6 @@ static enum err wrong_file(const struct tls *t, int file, struct errmsg *e, cons
     return err_set(e, ERR_INPUT, "%s=%.200s: %s", tls_flag(file), t->file[file], what);
 }
 
-/* Never prompt for a passphrase. */
 static int no_passphrase(char *out, int bytes, int writing, void *arg)
 {
     (void)out, (void)bytes, (void)writing, (void)arg;

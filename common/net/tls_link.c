@@ -15,7 +15,6 @@ static void name_issuer(const X509 *cert, char *out, size_t bytes)
     (void)snprintf(out, bytes, "%s", line[0] == '/' ? line + 1 : line);
 }
 
-/* The peer's certificate is not valid: describe it and what was expected. */
 static void explain_certificate(struct tls_link *l, int error, int depth, const X509 *cert)
 {
     char names[TLS_NAMES_BYTES] = "?", issuer[100] = "?", at[40] = "?";
@@ -52,7 +51,6 @@ static int on_verify(int ok, X509_STORE_CTX *store)
     return 0;
 }
 
-/* The peer sent an alert. */
 static void explain_alert(struct tls_link *l, int alert)
 {
     bool certificate = (alert >= SSL_AD_BAD_CERTIFICATE && alert <= SSL_AD_UNKNOWN_CA &&

@@ -51,7 +51,6 @@ static void lookup_end(struct dialer *d)
 
 /* ---- Rounds ---- */
 
-/* Counts an ended attempt. */
 static void count_locked_out(struct dialer *d, bool so)
 {
     if (!so) {
@@ -143,7 +142,6 @@ static void round_begin(struct dialer *d)
 
 /* ---- One address ---- */
 
-/* Gives the connection to the owner. */
 static void hand_over(struct dialer *d, struct conn *c)
 {
     assert(d->trying && d->conn == c);
@@ -214,7 +212,6 @@ static const struct conn_ops dial_ops = {
     .on_open = on_open, .on_head = on_head, .on_frame = on_frame, .on_close = on_close};
 static const struct conn_ops no_ops;
 
-/* Starts TLS if this process uses it. */
 static bool secure(struct dialer *d)
 {
     struct tls *tls = tls_own();

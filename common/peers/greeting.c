@@ -27,7 +27,6 @@ void pending_init(struct pending *s)
                           .said_ms = clock_now_ms() - PENDING_SAY_MS};
 }
 
-/* Checks the list's ends against the counters. */
 static void check(const struct pending *s)
 {
     assert((s->oldest == NULL) == (s->open == 0) && (s->newest == NULL) == (s->open == 0));

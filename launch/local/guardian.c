@@ -115,7 +115,6 @@ static bool wards_add(struct wards *w, int fd, bool is_link)
     return true;
 }
 
-/* Forget the children that have ended. */
 static void wards_forget_ended(struct wards *w)
 {
     for (nfds_t i = 1; i < w->n;) {

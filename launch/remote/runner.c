@@ -441,7 +441,6 @@ static enum err runner_lock(struct runner *r, const char *key, struct errmsg *e)
     return dirlock_take(r->lock, &fd, NULL, e);
 }
 
-/* Take the lock; earlier processes of this job have ended then. */
 static void runner_unlock(const struct runner *r)
 {
     char file[PATH_MAX + 8];

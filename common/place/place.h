@@ -1,7 +1,7 @@
 /* A place: a store of objects, each of which is there whole or not at all. An object is not changed: it is written from scratch,
  * and appears when it is committed. Its name is one of the place, such as "journal", or one of a folder
  * of the place, such as "cut-0000000012/manifest.gw".
- * Two types are there: a folder (place_folder.c), and the chief's place through its connection (ps/chief_place.c). Each process
+ * Two types are there: a folder (place_folder.c), and the chief's place through its connection (common/peers/chief_place.c). Each process
  * opens its own, of which place_of_job is the job's. A bucket would be another type: nothing here renames an object, appends to
  * one, or syncs. extend-gradwire.md says what a type is asked for.
  * Checkpoints are in a place. DIR/model, DIR/best, the history and the lines of the journal are files still

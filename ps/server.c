@@ -21,7 +21,7 @@
 #include "common/serve/vitals.h"
 #include "ps/life.h"
 #include "ps/shard_thread.h"
-#include "ps/chief_place.h"
+#include "common/peers/chief_place.h"
 #include "ps/server_http.h"
 
 enum {
@@ -629,7 +629,7 @@ static enum err on_frame(struct conn *c, void *owner)
         enum err err =
             client->type == FRAME_STORE_ANSWER
                 ? chief_place_on_answer(&client->server->chief_place,
-                                        (const Gradwire__StoreAnswer *)m, client->body_bytes)
+                                        (const Gradwire__StoreAnswer *)m, client->body_bytes, NULL)
                 : on_chief(client->server, (enum frame_type)client->type, m);
         msg_free(m);
         return err;

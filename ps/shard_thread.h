@@ -7,7 +7,7 @@
 #include "common/net/loop.h"
 #include "common/net/mailbox.h"
 #include "common/wire/msg.h"
-#include "ps/chief_place.h"
+#include "common/peers/chief_place.h"
 #include "ps/core/shard.h"
 
 struct shard_thread;

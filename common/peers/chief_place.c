@@ -1,6 +1,6 @@
 /* Each object has a buffer of one piece: a writer sends it when it is full and more comes, so that the last one is known; a reader
  * keeps the piece that it read last. */
-#include "ps/chief_place.h"
+#include "common/peers/chief_place.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,6 +32,19 @@ struct chief_piece {
 
 /* ---- called by the thread that waits ---- */
 
+/* Called with the lock. */
+static void wait(struct chief_place *c)
+{
+    if (!c->loop) {
+        pthread_cond_wait(&c->done, &c->lock);
+        return;
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (loop_tick(c->loop, NULL))
+        chief_place_gone(c);
+    pthread_mutex_lock(&c->lock);
+}
+
 /* Send the object's piece (put), or fetch the one at `at`. */
 static enum err move(const struct place *place, struct chief_piece *p)
 {
@@ -50,7 +63,7 @@ static enum err move(const struct place *place, struct chief_piece *p)
         c->pieces = p;
     }
     while (!p->done)
-        pthread_cond_wait(&c->done, &c->lock);
+        wait(c);
     pthread_mutex_unlock(&c->lock);
     return p->err;
 }
@@ -147,12 +160,14 @@ static enum err chief_read(struct place_reader *r, uint64_t at, void *out, size_
     size_t have = 0;
     while (have < bytes && at + have < r->bytes) {
         uint64_t from = at + have, piece = from - from % STORE_PIECE_BYTES;
-        enum err err = o->at == piece && o->bytes ? ERR_OK : fetch_piece(r, piece, e);
-        if (err)
-            return err;
-        size_t in = (size_t)(from - piece), n = o->bytes > in ? o->bytes - in : 0;
-        if (!n)
-            return err_set(e, ERR_IO, "%s: a piece of it is too short", r->path);
+        if (from < o->at ||
+            from - o->at >= o->bytes) { /* a piece may be shorter than it could be */
+            enum err err = fetch_piece(r, o->bytes && o->at == piece ? from : piece, e);
+            if (err)
+                return err;
+            continue;
+        }
+        size_t in = (size_t)(from - o->at), n = o->bytes - in;
         n = n < bytes - have ? n : bytes - have;
         memcpy((uint8_t *)out + have, o->piece + in, n);
         have += n;
@@ -270,7 +285,7 @@ uint8_t *chief_place_space(struct chief_place *c, const Gradwire__StoreAnswer *m
 }
 
 enum err chief_place_on_answer(struct chief_place *c, const Gradwire__StoreAnswer *m,
-                               uint64_t body_bytes)
+                               uint64_t body_bytes, struct errmsg *e)
 {
     struct chief_piece *p = find(c, m->request);
     if (!p || !p->begun)
@@ -284,7 +299,8 @@ enum err chief_place_on_answer(struct chief_place *c, const Gradwire__StoreAnswe
     if (p->put ? m->offset != o->at + o->bytes
                : m->offset != o->at || body_bytes == 0 || body_bytes > STORE_PIECE_BYTES ||
                      m->total < o->at + body_bytes)
-        return ERR_PROTO;
+        return err_set(e, ERR_PROTO, "the chief sent a piece of %s that was not requested",
+                       o->file);
     if (!p->put)
         o->bytes = (size_t)body_bytes;
     p->total = m->total;

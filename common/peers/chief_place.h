@@ -1,12 +1,12 @@
-/* The chief's place of cuts, for a ps that does not share its storage: objects are written and read in pieces over the chief's
- * control connection. The other end is worker/chief/store_server.h. Only files of cuts can be written and read.
+/* The chief's place of cuts, for a ps or a worker that does not share its storage: objects are written and read in pieces over a
+ * connection to the chief. The other end is worker/chief/store_server.h. Only files of cuts can be written and read.
  *
- * Happy path: a shard's or writer's thread writes or reads a piece and waits -> a letter to the server -> the piece, or a request
- * for it -> the chief's answer wakes the thread. With the last piece the file is on the chief's storage.
+ * Happy path: a thread writes or reads a piece and waits -> a letter to the server, the thread of the connection -> the piece, or a
+ * request for it -> the chief's answer wakes the thread. With the last piece the file is on the chief's storage.
  * Failure modes: no chief, or its connection is lost (ERR_CLOSED; the next chief starts the cut or the restore again); the
  * chief's storage fails (the error has the chief's text). */
-#ifndef GRADWIRE_PS_CHIEF_PLACE_H
-#define GRADWIRE_PS_CHIEF_PLACE_H
+#ifndef GRADWIRE_COMMON_PEERS_CHIEF_PLACE_H
+#define GRADWIRE_COMMON_PEERS_CHIEF_PLACE_H
 
 #include <pthread.h>
 
@@ -20,6 +20,8 @@ struct chief_place {
     struct place place; /* for other threads */
     struct mailbox *server;
     int letter; /* the type of the letter that announces a new piece */
+    struct loop *
+        loop; /* the server's, if its thread is also the one that waits; NULL: other threads wait */
     pthread_mutex_t lock;
     pthread_cond_t done;
     struct chief_piece *pieces; /* of the threads that wait */
@@ -42,6 +44,6 @@ void chief_place_gone(struct chief_place *c);
 uint8_t *chief_place_space(struct chief_place *c, const Gradwire__StoreAnswer *m);
 /* Handle an answer; one whose piece has ended is ignored. Errors: ERR_PROTO the answer does not fit: close the connection. */
 enum err chief_place_on_answer(struct chief_place *c, const Gradwire__StoreAnswer *m,
-                               uint64_t body_bytes) MUST_CHECK;
+                               uint64_t body_bytes, struct errmsg *e) MUST_CHECK;
 
 #endif

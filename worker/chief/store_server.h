@@ -1,7 +1,7 @@
 /* The chief stores the cuts of ps that do not share its storage. It writes their files to DIR/checkpoints, and reads
  * the files that they request. Both happen on the disk thread of checkpoints, so that no disk delays the chief's
- * decisions. The other end is ps/chief_place.h or, in a worker that reads a cut's encoding.json,
- * worker/control/cut_reader.h. */
+ * decisions. The other end is common/peers/chief_place.h, in a ps and in a worker that reads a
+ * cut's encoding.json. */
 #ifndef GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
 #define GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
 

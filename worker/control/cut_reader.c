@@ -5,14 +5,11 @@
 #include <string.h>
 
 #include "common/base/log.h"
-#include "common/base/mem.h"
-#include "common/checkpoint/checkpoint_file.h"
 #include "common/checkpoint/ending.h"
 #include "common/checkpoint/checkpoint.h"
+#include "common/peers/chief_place.h"
 #include "common/peers/dial.h"
 #include "common/peers/hello.h"
-
-enum { MANIFEST_BYTES_MAX = CHECKPOINT_HEAD_MAX + CHECKPOINT_MAGIC_BYTES + CHECKPOINT_TAIL_BYTES };
 
 struct fetch {
     const struct cut_reader *of;
@@ -25,12 +22,11 @@ struct fetch {
     struct conn *conn;
     ProtobufCMessage *message;
     uint16_t type;
-    const char *file; /* the file that is being read; NULL: the hello is not answered yet */
-    uint8_t *data;    /* (total), and one byte more */
-    uint64_t at, total;
-    uint64_t piece_bytes; /* of the frame that is being received */
-    bool whole;           /* the manifest has arrived */
-    struct manifest m;
+    bool greeted; /* the chief has answered the hello */
+    struct mailbox letters;
+    struct chief_place place;
+    uint8_t *space; /* for the frame that is being received, and its bytes */
+    uint64_t piece_bytes;
     bool over;
     enum err err;
     struct errmsg *e;
@@ -43,59 +39,10 @@ static void end(struct fetch *f, enum err err)
     f->over = true;
     f->err = err;
     loop_stop(&f->loop);
-}
-
-static void ask(struct fetch *f)
-{
-    Gradwire__StoreGet m = GRADWIRE__STORE_GET__INIT;
-    m.request = 1;
-    m.cut = f->cut;
-    m.file = (char *)f->file;
-    m.offset = f->at;
-    msg_send(f->conn, FRAME_STORE_GET, &m.base, NULL, 0);
-}
-
-static void begin_file(struct fetch *f, const char *file)
-{
-    mem_free(f->data);
-    f->data = NULL;
-    f->file = file;
-    f->at = f->total = 0;
-    ask(f);
+    chief_place_gone(&f->place);
 }
 
 /* ---- frames ---- */
-
-static enum err wrong_size(struct fetch *f, uint64_t total)
-{
-    return err_set(f->e, ERR_CORRUPT,
-                   "the chief's %s of checkpoint %" PRIu64 " has %" PRIu64
-                   " bytes, which is impossible",
-                   f->file, f->cut, total);
-}
-
-/* The first piece is about to arrive: allocate the file, after a check of its size. */
-static enum err make_room(struct fetch *f, uint64_t total)
-{
-    bool fits = f->whole ? total == f->m.encoding.bytes : total <= MANIFEST_BYTES_MAX;
-    if (!fits)
-        return wrong_size(f, total);
-    f->data = mem_zalloc((size_t)total + 1, 1);
-    f->total = total;
-    return f->data ? ERR_OK : err_memory_for(f->e, "%s", f->file);
-}
-
-static enum err begin_piece(struct fetch *f, const Gradwire__StoreAnswer *m)
-{
-    enum err err = f->data || !f->piece_bytes ? ERR_OK : make_room(f, m->total);
-    if (err)
-        return err;
-    if (m->offset != f->at || m->total != f->total || f->piece_bytes > STORE_PIECE_BYTES ||
-        f->piece_bytes > f->total - f->at)
-        return err_set(f->e, ERR_PROTO, "the chief sent a piece of %s that was not requested",
-                       f->file);
-    return ERR_OK;
-}
 
 static enum err on_head(struct conn *c, void *owner, const struct frame *frame, const uint8_t *head)
 {
@@ -103,15 +50,13 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *frame, 
     struct fetch *f = owner;
     f->type = frame->type;
     f->piece_bytes = frame->body_bytes;
-    if (f->over || (frame->body_bytes && (frame->type != FRAME_STORE_ANSWER || !f->file)))
+    if (f->over || (frame->body_bytes && (frame->type != FRAME_STORE_ANSWER || !f->greeted)))
         return ERR_PROTO;
     f->message = msg_unpack(frame->type, head, frame->head_bytes);
     if (!f->message || !frame->body_bytes)
         return f->message ? ERR_OK : ERR_PROTO;
-    enum err err = begin_piece(f, (const Gradwire__StoreAnswer *)f->message);
-    if (err)
-        end(f, err);
-    return err;
+    f->space = chief_place_space(&f->place, (const Gradwire__StoreAnswer *)f->message);
+    return f->space ? ERR_OK : ERR_PROTO;
 }
 
 static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
@@ -119,54 +64,17 @@ static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left
 {
     (void)c;
     struct fetch *f = owner;
-    *p = f->data + f->at + at;
+    *p = f->space + at;
     *bytes = (size_t)left;
     return ERR_OK;
 }
 
-static enum err manifest_came(struct fetch *f)
-{
-    enum err err =
-        manifest_decode(f->data, (size_t)f->total, "the chief's manifest.gw", &f->m, f->e);
-    if (err)
-        return err;
-    f->whole = true;
-    if (f->m.cut != f->cut)
-        return err_set(f->e, ERR_CORRUPT, "the chief's manifest belongs to checkpoint %" PRIu64,
-                       f->m.cut);
-    if (!f->m.encoding.bytes)
-        return err_set(f->e, ERR_NOTFOUND,
-                       "the chief's checkpoint %" PRIu64
-                       " has no encoding.json: an earlier release wrote it",
-                       f->cut);
-    begin_file(f, CHECKPOINT_ENCODING);
-    return ERR_OK;
-}
-
-static void file_came(struct fetch *f)
-{
-    if (!f->whole) {
-        enum err err = manifest_came(f);
-        if (err)
-            end(f, err);
-        return;
-    }
-    end(f, checkpoint_check_encoding(&f->m.encoding, f->data, (size_t)f->total,
-                                     "the chief's encoding.json", f->e));
-}
-
 static void on_answer(struct fetch *f, const Gradwire__StoreAnswer *m)
 {
-    if (m->error[0] || !f->piece_bytes) {
-        end(f, err_set(f->e, m->corrupt ? ERR_CORRUPT : ERR_IO, "the chief: %s",
-                       m->error[0] ? m->error : "an answer without text"));
-        return;
-    }
-    f->at += f->piece_bytes;
-    if (f->at == f->total)
-        file_came(f);
-    else
-        ask(f);
+    if (m->error[0])
+        end(f, err_set(f->e, m->corrupt ? ERR_CORRUPT : ERR_IO, "the chief: %s", m->error));
+    else if (chief_place_on_answer(&f->place, m, f->piece_bytes, f->e))
+        end(f, ERR_PROTO);
 }
 
 static void end_done(struct fetch *f)
@@ -266,8 +174,8 @@ static void on_chief(struct fetch *f, const Gradwire__HelloReply *m)
         f->cut = m->cut - 1;
     if (f->cut == CUT_READER_ANY)
         end(f, err_set(f->e, ERR_NOTFOUND, "the chief has no checkpoint"));
-    else
-        begin_file(f, CHECKPOINT_MANIFEST);
+    f->greeted = true;
+    loop_stop(&f->loop);
 }
 
 static enum err on_frame(struct conn *c, void *owner)
@@ -282,9 +190,9 @@ static enum err on_frame(struct conn *c, void *owner)
         on_refuse(f, (const Gradwire__Refuse *)m);
     else if (f->type == FRAME_HELLO_REPLY && !f->dialer)
         on_ps(f, (const Gradwire__HelloReply *)m);
-    else if (f->type == FRAME_HELLO_REPLY && !f->file)
+    else if (f->type == FRAME_HELLO_REPLY && !f->greeted)
         on_chief(f, (const Gradwire__HelloReply *)m);
-    else if (f->type == FRAME_STORE_ANSWER && f->file)
+    else if (f->type == FRAME_STORE_ANSWER && f->greeted)
         on_answer(f, (const Gradwire__StoreAnswer *)m);
     else if (f->type != FRAME_CHALLENGE)
         end(f, err_set(f->e, ERR_PROTO, "the chief does not serve the encoding of checkpoints"));
@@ -331,6 +239,7 @@ static void on_open(struct conn *c, void *owner)
     m.role = GRADWIRE__ROLE__READER;
     hello_add_contents(&m, &contents, f->of->contents);
     m.encoding.len = 0;
+    conn_limits(c, FRAME_HEAD_MAX, STORE_PIECE_BYTES);
     dial_hello(f->dialer, c, &m);
 }
 
@@ -356,7 +265,13 @@ static enum err begin(struct fetch *f)
     return err;
 }
 
-static enum err talk(struct fetch *f)
+static void on_letter(void *arg, struct mail *m)
+{
+    struct fetch *f = arg;
+    chief_place_on_letter(&f->place, m->number, f->conn);
+}
+
+static enum err greet(struct fetch *f)
 {
     loop_timer_init(&f->bound, &f->loop, on_bound, f);
     enum err err = begin(f);
@@ -364,6 +279,42 @@ static enum err talk(struct fetch *f)
         return f->e->text[0] ? err : err_set(f->e, err, "no memory for a timer");
     err = loop_run(&f->loop);
     return err ? err_set(f->e, err, "the event loop failed: %s", err_str(err)) : f->err;
+}
+
+/* `text` is the caller's if there is no error. */
+static enum err read_cut(struct fetch *f, struct manifest *m, char **text, struct errmsg *e)
+{
+    size_t bytes;
+    struct manifest made;
+    enum err err = checkpoint_load_manifest((struct cut){&f->place.place, f->cut}, &made, e);
+    if (err)
+        return err;
+    if (!made.encoding.bytes)
+        err = err_set(e, ERR_NOTFOUND,
+                      "the chief's checkpoint %" PRIu64
+                      " has no encoding.json: an earlier release wrote it",
+                      f->cut);
+    else
+        err = checkpoint_read_encoding(&f->place.place, &made, text, &bytes, e);
+    if (err)
+        manifest_close(&made);
+    else
+        *m = made;
+    return err;
+}
+
+static enum err talk(struct fetch *f, struct manifest *m, char **text)
+{
+    struct errmsg why;
+    enum err err = greet(f);
+    if (err)
+        return err;
+    err = read_cut(f, m, text, &why);
+    if (err && f->over)
+        return f->err; /* why the chief has not answered */
+    if (err)
+        *f->e = why;
+    return err;
 }
 
 static void stop(struct fetch *f)
@@ -374,7 +325,9 @@ static void stop(struct fetch *f)
     dial_free(f->dialer);
     if (f->conn)
         conn_close(f->conn, ERR_CLOSED, "the answer is no longer needed");
+    mailbox_close(&f->letters);
     loop_close(&f->loop); /* closes the connection */
+    chief_place_close(&f->place);
 }
 
 enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char **text,
@@ -382,17 +335,16 @@ enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char *
 {
     struct fetch f = {.of = r, .cut = r->cut, .e = e};
     enum err err = loop_init(&f.loop);
+    if (!err) {
+        err = mailbox_init(&f.letters, &f.loop, on_letter, &f);
+        if (err)
+            loop_close(&f.loop);
+    }
     if (err)
         return err_set(e, err, "no event loop: %s", err_str(err));
-    err = talk(&f);
+    chief_place_open(&f.place, &f.letters, 0);
+    f.place.loop = &f.loop;
+    err = talk(&f, m, text);
     stop(&f);
-    if (!err) {
-        *m = f.m;
-        *text = (char *)f.data;
-        return ERR_OK;
-    }
-    if (f.whole)
-        manifest_close(&f.m);
-    mem_free(f.data);
     return err;
 }

@@ -1,4 +1,4 @@
-/* Fetches a cut's encoding.json from the chief (worker/chief/store_server.h), for a worker that cannot see the
+/* Fetches a cut's encoding.json from the chief's place (common/peers/chief_place.h), for a worker that cannot see the
  * chief's directory of cuts.
  *
  * Happy path: ask ps 0 for the chief's address, if it is not known -> connect to the chief -> hello, as a reader ->

@@ -267,7 +267,9 @@ static enum err refuse_names(const char *name, const struct csv_format *f,
     char out[CSV_HINT_BYTES], near[CSV_NEAREST_BYTES], shown[CSV_SHOWN_BYTES];
     const char *hint = text_encoding_mark_bytes(line, bytes)
                            ? "a second byte order mark is before its first name: remove it"
-                           : csv_hint_delimiter(out, f->job, line, bytes, 0);
+                           : csv_hint_excel(line, bytes);
+    if (!hint)
+        hint = csv_hint_delimiter(out, f->job, line, bytes, 0);
     if (!hint && !f->job->trim && has_blanked(names, name))
         hint = "blanks around a name count: use data.trim: true";
     if (!hint)

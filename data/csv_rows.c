@@ -200,14 +200,27 @@ static const char *names_hint(const struct csv_piece *p, const struct csv_format
     return NULL;
 }
 
+/* As files of MySQL have it on Windows: the escape was meant for the line end. [line, bytes) ends before the '\n'. */
+static bool escapes_return(const struct csv_grammar *g, const char *line, size_t bytes)
+{
+    return g->escape && bytes && line[bytes - 1] == '\r' &&
+           csv_is_escaped(line, line + bytes - 1, g->escape);
+}
+
 static void refuse_count(struct csv_piece *p, const struct csv_format *f, uint32_t row,
                          const char *line, size_t bytes, size_t fields)
 {
     char out[CSV_HINT_BYTES];
     const uint32_t wanted = p->fields;
     const char *odd = csv_batch_odd_hint(p->batch, row);
-    const char *hint =
-        odd ? odd + strlen("; ") : csv_hint_delimiter(out, f->job, line, bytes, wanted);
+    const size_t text_bytes = csv_without_return(&p->grammar, line, bytes);
+    const char *hint = odd ? odd + strlen("; ")
+                       : escapes_return(&p->grammar, line, bytes)
+                           ? "a backslash before CR LF escapes the CR alone: convert the line "
+                             "ends: tr -d '\\r' < FILE > NEW"
+                           : csv_hint_excel(line, text_bytes);
+    if (!hint)
+        hint = csv_hint_delimiter(out, f->job, line, bytes, wanted);
     if (!hint && has_blank_before_quote(&p->grammar, line, bytes))
         hint = "a quote after a blank is text: use data.trim: true";
     if (!hint && fields > wanted)

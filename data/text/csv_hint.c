@@ -100,6 +100,17 @@ void csv_hint_strip(const char **text, size_t *bytes, bool quotes)
     }
 }
 
+const char *csv_hint_excel(const char *line, size_t bytes)
+{
+    enum { NAME = 4, LINE = 5 };
+    const bool quoted = bytes > 1 && *line == '"' && line[bytes - 1] == '"';
+    line += quoted;
+    bytes -= quoted ? 2 : 0;
+    return bytes == LINE && strncasecmp(line, "sep=", NAME) == 0
+               ? "this line tells Excel the delimiter: remove it"
+               : NULL;
+}
+
 static uint32_t fields_by(const char *line, size_t bytes, const struct job_csv *job)
 {
     const struct csv_grammar g = {.delimiter = job_delimiter_char(job),

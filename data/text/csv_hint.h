@@ -26,6 +26,9 @@ void csv_hint_strip(const char **text, size_t *bytes, bool quotes);
  * otherwise `usual`. */
 const char *csv_hint_number(const char *text, size_t bytes, const char *usual);
 
+/* The advice about a line, such as "sep=;", that Excel reads and others do not; NULL: it is another line. */
+const char *csv_hint_excel(const char *line, size_t bytes);
+
 /* Look for another delimiter that makes `wanted` fields of the line or, if the line is one field now, several.
  * Writes "with data.delimiter: semicolon it has 3", and returns out; NULL: none found. wanted 0: any number. */
 enum { CSV_HINT_BYTES = 80 };

@@ -221,6 +221,20 @@ static void a_file_of_another_format_is_named(void **state)
         {"\x93NUMPY a,1\n", 11, "use data.format: npy"},
         {posix, 512, "it is a tar archive"},
         {gnu, 512, "it is a tar archive"},
+        {"SQLite format 3\0 a,1\n", 21, "it is a database of SQLite"},
+        {"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1 a,1\n", 13, "it is an Excel workbook (.xls)"},
+        {"%PDF-1.7\n", 9, "it is a PDF"},
+        {"\x80\4\x95 a,1\n", 8, "it is a pickle of Python"},
+        {"\x80\5\x95 a,1\n", 8, "it is a pickle of Python"},
+        {"Obj\1 a,1\n", 9, "it is an Avro file"},
+        {"\x89PNG\r\n\x1A\n a,1\n", 13, "it is a PNG image"},
+        {"\xFF\xD8\xFF a,1\n", 8, "it is a JPEG image"},
+        {"<!DOCTYPE html><p>a,1\n", 22,
+         "it is an HTML page, and only text is read here; check what "
+         "was downloaded"},
+        {"<!doctype html>\n", 16, "it is an HTML page"},
+        {"<html>\r\n<head>a,1\n", 18, "it is an HTML page"},
+        {"<html><body>a,1\n", 16, "it is an HTML page"},
         {"version https://git-lfs.github.com/spec/v1\noid sha256:12\n", 57, "git lfs pull"},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -243,6 +257,12 @@ static void a_word_in_the_place_of_the_mark_of_tar_is_text(void **state)
     strcpy(text + AT - 3, ",1\n");
     strcpy(text + AT, "ustar,2\n");
     READS(WORD_LABEL ", header: skip", text, "1 0 : 1", "0 1 : 2");
+}
+
+static void a_tag_of_html_can_be_a_word(void **state)
+{
+    (void)state;
+    READS(WORD_LABEL, "<html>,1\n<html>,2\n", "1 : 1", "1 : 2");
 }
 
 static void text_of_utf_16_and_utf_32_is_named(void **state)
@@ -540,6 +560,12 @@ static void escapes_are_those_of_mysql_and_spark(void **state)
     teardown(&f);
     READS("columns: [number: a, ignore, label: y], escape: '\\', quotes: false, delimiter: tab",
           "1\\2\t\"a\\\tb\t\\3\n4\t\\\n\t5\n", "12 : 3", "4 : 5");
+    refuses(
+        WORD_LABEL ", escape: backslash", "a,1\r\nb\\\r\nc,2\r\n",
+        ":2: it has 1 field, data.columns names 2; a backslash before CR LF escapes the CR alone: "
+        "convert the line ends: tr -d '\\r' < FILE > NEW");
+    refuses(WORD_LABEL ", escape: backslash", "a,1\r\nb\\\\\r\nc,2\r\n",
+            ":2: it has 1 field, data.columns names 2");
     refuses(NUMBER_LABEL ", escape: backslash", "1,2\n3,4\\",
             ":2: the file ends with an escape (data.escape)");
 }
@@ -1064,6 +1090,15 @@ static void a_header_is_left_out_or_names_the_columns(void **state)
         NUMBER_LABEL ", header: names", "a,z\n1,2\n",
         ":1: its header does not name \"y\" of data.columns, it is \"a,z\"; the file needs this "
         "column, or data.columns must not list it");
+    refuses(NUMBER_LABEL ", header: names, delimiter: semicolon",
+            "\xEF\xBB\xBFsep=;\r\na;y\r\n1;0\r\n",
+            ":1: its header does not name \"a\" of data.columns, it is \"sep=;\"; this line tells "
+            "Excel the "
+            "delimiter: remove it");
+    hints(NUMBER_LABEL ", header: names", "\"SEP=\t\"\na,y\n1,0\n", "this line tells Excel");
+    hints("columns: [number: a, number: b, label: y]", "sep=,\n1,2,3\n",
+          ":1: it has 2 fields, data.columns names 3; this line tells Excel the delimiter: remove "
+          "it");
     hints(NUMBER_LABEL ", header: names", "a,7\n1,2\n",
           "without a header in the file, leave data.header out");
     refuses("columns: [number: size, label: y], header: names", "y,sise,age\n1,2,3\n",
@@ -3012,6 +3047,7 @@ int main(void)
         cmocka_unit_test(a_cr_that_no_lf_follows_is_named),
         cmocka_unit_test(a_file_of_another_format_is_named),
         cmocka_unit_test(a_word_in_the_place_of_the_mark_of_tar_is_text),
+        cmocka_unit_test(a_tag_of_html_can_be_a_word),
         cmocka_unit_test(text_of_utf_16_and_utf_32_is_named),
         cmocka_unit_test(a_field_may_be_huge_but_not_a_row_beyond_the_limit),
         cmocka_unit_test(features_stand_in_the_order_of_the_columns),

@@ -1097,7 +1097,29 @@ static enum err note_words(const struct csv *c, struct errmsg *e)
     enum err err = ERR_OK;
     for (uint32_t i = 0; i < s->inputs && c->format.meaning.learning && !err; i++)
         if (s->input[i].learns)
-            err = words_note(&s->input[i], &c->format.meaning.missing, c->reading, e);
+            err = words_note(s->input[i].name, &s->input[i].words, false,
+                             &c->format.meaning.missing, c->reading, e);
+    return err;
+}
+
+static enum err note_key_words(const struct csv *c, uint32_t threads, uint32_t key,
+                               struct errmsg *e)
+{
+    const struct table_key *k = &c->table->schema->key[key];
+    struct vocabulary all = {.count = 0};
+    enum err err = ERR_OK;
+    for (uint32_t t = 0; t < threads; t++) {
+        const struct vocabulary *words = &c->work[t].piece.learned.key_words[key];
+        for (uint32_t i = 0, number; i < words->count && !err; i++) {
+            size_t bytes;
+            const char *word = vocabulary_text(words, i, &bytes);
+            err = vocabulary_add(&all, word, bytes, &number) ? err_memory(e) : ERR_OK;
+        }
+    }
+    if (!err)
+        err = words_note(k->name, &all, k->kind == COLUMN_KEYS, &c->format.meaning.missing,
+                         c->reading, e);
+    vocabulary_close(&all);
     return err;
 }
 
@@ -1136,8 +1158,10 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         if (c->spelled[i].path)
             say_spelling(c, i);
     for (uint32_t i = 0; !err && c->work[0].piece.learned.divided && i < c->table->schema->keys;
-         i++)
+         i++) {
         say_divided(c, threads, i);
+        err = note_key_words(c, threads, i, e);
+    }
     if (!err && c->work[0].piece.learned.rounding)
         say_rounding(c, threads);
     for (uint32_t i = 0; i < threads && c->work; i++)

@@ -74,9 +74,11 @@ enum err same_files_warn_contents(const struct reading *r, const struct contents
 
 /* ---- words_note.c ---- */
 
-/* Warn of words that a category has learned and that a reader would take for one, or for a missing value. Errors: ERR_NOMEM. */
-enum err words_note(const struct schema_input *in, const struct vocabulary *missing,
-                    const struct reading *r, struct errmsg *e) MUST_CHECK;
+/* Warn of words of the column that a reader would take for a missing value and, unless they are lists of values, for one word.
+ * Errors: ERR_NOMEM. */
+enum err words_note(const char *column, const struct vocabulary *words, bool lists,
+                    const struct vocabulary *missing, const struct reading *r,
+                    struct errmsg *e) MUST_CHECK;
 
 /* ---- scale_note.c ---- */
 /* Warn of the columns whose different numbers a scale makes equal. The rows of the training part have their encoding, and are not scaled yet. Looks at a sample of them. Errors: ERR_NOMEM;

@@ -1,4 +1,4 @@
-/* Words of a category that a reader would take for one word, or for a missing value. */
+/* Words of a category or a key that a reader would take for one word, or for a missing value. */
 #include "data/readers.h"
 
 #include <locale.h>
@@ -15,7 +15,6 @@ enum {
     WORD_BYTES = 256, /* longer ones are texts */
     PLAIN_BYTES = 3 * WORD_BYTES,
     BYTE_ORDER_MARK = 0xFEFF, /* it is warned of by itself */
-    MARKERS = 9
 };
 
 static bool is_decimal(char c)
@@ -139,10 +138,11 @@ static const char *shown(char out[static PRINTABLE_NAME_BYTES], const struct voc
     return printable_name(out, word, bytes);
 }
 
-static enum err note_equal(const struct reading *r, const struct schema_input *in)
+static enum err note_equal(const struct reading *r, const char *name,
+                           const struct vocabulary *words)
 {
     struct vocabulary plain = {.count = 0};
-    uint32_t last = in->words.count < WORDS ? in->words.count : WORDS, equal = 0, pair[2] = {0};
+    uint32_t last = words->count < WORDS ? words->count : WORDS, equal = 0, pair[2] = {0};
     uint32_t *first = mem_zalloc((size_t)last + 1, sizeof *first); /* of each plain word */
     locale_t lower = newlocale(LC_CTYPE_MASK, "C.UTF-8", NULL);
     enum err err = first ? ERR_OK : ERR_NOMEM;
@@ -152,7 +152,7 @@ static enum err note_equal(const struct reading *r, const struct schema_input *i
         char text[PLAIN_BYTES];
         size_t bytes;
         uint32_t number;
-        const char *word = vocabulary_text(&in->words, i, &bytes);
+        const char *word = vocabulary_text(words, i, &bytes);
         if (bytes > WORD_BYTES)
             continue;
         bytes = plain_word(text, word, bytes, lower);
@@ -173,9 +173,8 @@ static enum err note_equal(const struct reading *r, const struct schema_input *i
                      "an earlier one in blanks (data.trim), invisible characters, case, bytes of a "
                      "letter (NFC) or zeros of a number alone; if they mean the same, write them "
                      "equally in the files",
-                     r->key, SHOWN(in->name),
-                     shown((char[PRINTABLE_NAME_BYTES]){""}, &in->words, pair[0]),
-                     shown((char[PRINTABLE_NAME_BYTES]){""}, &in->words, pair[1]), equal, last);
+                     r->key, SHOWN(name), shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[0]),
+                     shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[1]), equal, last);
     vocabulary_close(&plain);
     freelocale(lower);
     mem_free(first);
@@ -193,18 +192,19 @@ static const char *text_with_comma(const struct vocabulary *missing, size_t *byt
     return NULL;
 }
 
-static void note_markers(const struct reading *r, const struct schema_input *in,
+static void note_markers(const struct reading *r, const char *name, const struct vocabulary *words,
                          const struct vocabulary *missing)
 {
-    static const char *const marker[MARKERS] = {"NULL", "\\N", "NA",   "N/A", "#N/A",
-                                                "NaN",  "nan", "None", "null"};
-    char words[MARKERS * 10] = "", hint[PRINTABLE_NAME_BYTES + 80] = "";
+    static const char *const marker[] = {"NULL",   "\\N",     "NA",    "N/A",  "#N/A",    "NaN",
+                                         "nan",    "None",    "null",  "-NaN", "-nan",    "Null",
+                                         "(null)", "[NULL]",  "<NA>",  "NaT",  "#DIV/0!", "#NUM!",
+                                         "#REF!",  "#VALUE!", "#NAME?"};
+    char list[sizeof marker / sizeof *marker * 12] = "", hint[PRINTABLE_NAME_BYTES + 80] = "";
     size_t n = 0, bytes;
-    for (size_t i = 0; i < MARKERS; i++)
-        if (vocabulary_find(&in->words, marker[i], strlen(marker[i])) != VOCABULARY_NONE &&
+    for (size_t i = 0; i < sizeof marker / sizeof *marker; i++)
+        if (vocabulary_find(words, marker[i], strlen(marker[i])) != VOCABULARY_NONE &&
             vocabulary_find(missing, marker[i], strlen(marker[i])) == VOCABULARY_NONE)
-            n +=
-                (size_t)snprintf(words + n, sizeof words - n, "%s\"%s\"", n ? ", " : "", marker[i]);
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s\"%s\"", n ? ", " : "", marker[i]);
     const char *joined = text_with_comma(missing, &bytes);
     if (joined)
         (void)snprintf(hint, sizeof hint,
@@ -214,12 +214,12 @@ static void note_markers(const struct reading *r, const struct schema_input *in,
         dataset_warn(r,
                      "%s: column %s: %s: read as a word like others; if it marks a missing value, "
                      "add it to data.missing%s",
-                     r->key, SHOWN(in->name), words, hint);
+                     r->key, SHOWN(name), list, hint);
 }
 
-enum err words_note(const struct schema_input *in, const struct vocabulary *missing,
-                    const struct reading *r, struct errmsg *e)
+enum err words_note(const char *column, const struct vocabulary *words, bool lists,
+                    const struct vocabulary *missing, const struct reading *r, struct errmsg *e)
 {
-    note_markers(r, in, missing);
-    return note_equal(r, in) ? err_memory(e) : ERR_OK;
+    note_markers(r, column, words, missing);
+    return !lists && note_equal(r, column, words) ? err_memory(e) : ERR_OK;
 }

@@ -39,9 +39,11 @@ enum err learned_init(struct learned *t, const struct table_schema *s, bool samp
                           .rounded = rounded_inputs(s)};
     t->rounding = samples ? mem_zalloc(inputs + 1, sizeof *t->rounding) : NULL;
     t->divided = samples ? mem_zalloc((size_t)s->keys + 1, sizeof *t->divided) : NULL;
+    t->key_words = samples ? mem_zalloc((size_t)s->keys + 1, sizeof *t->key_words) : NULL;
+    t->keys = t->key_words ? s->keys : 0;
     t->spelled = spelled ? mem_zalloc((size_t)inputs + 2, sizeof *t->spelled) : NULL;
-    return ((t->rounding && t->divided) || !samples) && (t->spelled || !spelled) && t->seen &&
-                   t->unknown && t->words
+    return ((t->rounding && t->divided && t->key_words) || !samples) && (t->spelled || !spelled) &&
+                   t->seen && t->unknown && t->words
                ? ERR_OK
                : ERR_NOMEM;
 }
@@ -56,6 +58,9 @@ void learned_close(struct learned *t, uint32_t inputs)
     mem_free(t->unknown);
     mem_free(t->words);
     mem_free(t->spelled);
+    for (uint32_t i = 0; i < t->keys; i++)
+        vocabulary_close(&t->key_words[i]);
+    mem_free(t->key_words);
     mem_free(t->divided);
     mem_free(t->rounding);
     *t = (struct learned){.seen = NULL};
@@ -160,6 +165,16 @@ static void learned_note_divided(struct learned_divided *d, struct batch_text te
     d->others += any;
 }
 
+/* Add the text of a key to a sample, of which a few are enough. */
+static enum err learned_note_key(struct vocabulary *words, struct batch_text t)
+{
+    enum { WORDS = 1024, WORD_BYTES = 256 };
+    uint32_t number;
+    return words->count < WORDS && t.bytes <= WORD_BYTES
+               ? vocabulary_add(words, t.at, t.bytes, &number)
+               : ERR_OK;
+}
+
 /* True for "[a, b]", and not for "[CLS] a [SEP]", whose brackets belong to words. */
 static bool is_list(struct batch_text t)
 {
@@ -168,13 +183,13 @@ static bool is_list(struct batch_text t)
     return of && memchr(t.at, closing[of - opening], t.bytes) == t.at + t.bytes - 1;
 }
 
-/* divided: it has the column's separator. */
+/* divided: it has the column's separator. "{a}" is an array of one value. */
 static void learned_note_list(struct learned_divided *d, struct batch_text text, bool divided)
 {
     const bool is = is_list(text);
     d->texts++;
     d->lists += is;
-    d->divided_lists += is && divided;
+    d->divided_lists += is && (divided || *text.at == '{');
 }
 
 /* A number with a point, or of few digits, is no id, as in "user:71204". */
@@ -574,9 +589,18 @@ static void add_at(struct encoding *x, uint32_t row, uint32_t i, float weight)
         add_word(x, row, batch_text(x->c, i), weight);
 }
 
+/* A field with the texts of keys, not their numbers. */
+static void note_key_text(struct encoding *x, uint32_t row)
+{
+    if (row < x->sampled && x->t->key_words && encode_key_column(x)->options.hash)
+        keep_error(x, learned_note_key(&x->t->key_words[x->field->cell], batch_text(x->c, row)));
+}
+
 INLINED void encode_key(struct encoding *x, uint32_t row)
 {
     no_keys(x, row);
+    if (batch_has(x->c, row) && x->c->type != BATCH_KEYS)
+        note_key_text(x, row);
     if (batch_has(x->c, row))
         add_at(x, row, row, 1);
     else
@@ -663,6 +687,7 @@ static void encode_keys(struct encoding *x, uint32_t row)
         add_list(x, row);
     } else {
         struct batch_text t = batch_text(x->c, row);
+        note_key_text(x, row);
         if (meaning_is_missing(x->m, t))
             add_part(x, row, t);
         else

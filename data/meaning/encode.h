@@ -53,8 +53,10 @@ struct learned {
     struct learned_spelling
         *spelled; /* (inputs + 2) also of the label and the weight; NULL: not wanted */
     struct learned_divided *divided; /* (the schema's keys); NULL: not wanted */
-    struct rounding **rounding;      /* (inputs + 1) a sample of their numbers; NULL: not wanted */
-    uint32_t rounded;                /* of the inputs, those below it are noted */
+    struct vocabulary *key_words;    /* the same: texts of a sample */
+    uint32_t keys;
+    struct rounding **rounding; /* (inputs + 1) a sample of their numbers; NULL: not wanted */
+    uint32_t rounded;           /* of the inputs, those below it are noted */
 };
 
 /* samples: rounding and divided are wanted. spelled: so is that. Errors: ERR_NOMEM; then learned_close, too. */

@@ -1559,6 +1559,12 @@ static void words_that_look_equal_or_missing_are_said(void **state)
          "data.train: column c: \"\\N\", \"None\": read as a word like others; if it marks a "
          "missing "
          "value, add it to data.missing"},
+        {"[\"\"]",
+         "1,(null)\n2,[NULL]\n1,<NA>\n2,NaT\n1,#DIV/"
+         "0!\n2,#NUM!\n1,Null\n2,-nan\n1,#REF!\n2,#VALUE!\n1,#NAME?\n",
+         "\"-nan\", \"Null\", \"(null)\", \"[NULL]\", \"<NA>\", \"NaT\", \"#DIV/0!\", "
+         "\"#NUM!\", "
+         "\"#REF!\", \"#VALUE!\", \"#NAME?\": read as a word"},
         {"[\"\", NA]", "1,NA\n2,x\n", "nothing"},
         {"[\"NA,null\"]", "1,NA\n2,x\n",
          "add it to data.missing; \"NA,null\" there is one text: for several write a list"},

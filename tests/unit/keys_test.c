@@ -269,6 +269,9 @@ static void keys_that_are_likely_no_words_are_warned_of(void **state)
         {" ", "\"['a' 'b']\",1\n[],1\n", LISTS},
         {", ", "\"(1, 2)\",1\n\"(3, 4)\",1\n", LISTS},
         {";", "{a;b},1\n{c;d},1\n", LISTS},
+        {";", "{a},1\n{b},1\n", LISTS}, /* of Postgres, which so writes one value, too */
+        {" ", "NULL,1\na b,1\nNULL,1\n", "\"NULL\": read as a word like others"},
+        {" ", "see NULL,1\na b,1\nA b,1\n", NULL},
         {" ", "[a b],1\nc d,1\n", NULL}, /* half of them */
         {" ", "[CLS] a [SEP],1\n[CLS] b [SEP],1\n", NULL},
         {" ", "[UNK],1\n[UNK],1\na b,1\n", NULL}, /* brackets are part of a word */
@@ -292,6 +295,32 @@ static void keys_that_are_likely_no_words_are_warned_of(void **state)
         if (!strstr(words, of[i].said ? of[i].said : "nothing"))
             fail_msg("%zu: %s", i, words);
         assert_true(!of[i].said || strstr(words, "data.train: column tags: "));
+        teardown(&f);
+    }
+}
+
+/* As of a category: to a reader they are one word, or a missing value. */
+static void words_of_a_key_that_look_equal_or_missing_are_said(void **state)
+{
+    static const struct {
+        const char *csv, *said;
+    } of[] = {
+        {"u1,1\nu2,1\nu1 ,1\n", "column u: \"u1\" and \"u1 \" are two words; 1 of 3 words differ"},
+        {"7,1\n7.0,1\n", "\"7\" and \"7.0\" are two words"},
+        {"\\N,1\nu1,1\n\\N,1\n", "column u: \"\\N\": read as a word like others"},
+        {"u1,1\nu2,1\n,1\n", "nothing"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        struct fixture f;
+        char words[400];
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        setup(&f, "linear: {inputs: u}", "key: u, label: y", of[i].csv);
+        log_last_words(false, words, sizeof words);
+        log_init("test", LOG_ERROR);
+        if (!strstr(words, of[i].said))
+            fail_msg("%zu: %s", i, words);
         teardown(&f);
     }
 }
@@ -584,6 +613,7 @@ int main(void)
         cmocka_unit_test(several_values_of_a_field_have_places_and_weights),
         cmocka_unit_test(a_row_of_weight_zero_looks_nothing_up),
         cmocka_unit_test(keys_that_are_likely_no_words_are_warned_of),
+        cmocka_unit_test(words_of_a_key_that_look_equal_or_missing_are_said),
         cmocka_unit_test(a_key_that_cannot_be_read_is_refused_with_its_line),
         cmocka_unit_test(a_cross_has_a_key_for_each_combination),
         cmocka_unit_test(a_header_names_no_cross),

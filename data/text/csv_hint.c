@@ -56,12 +56,40 @@ static const char *invisible_hint(const char *text, size_t bytes)
     return NULL;
 }
 
+/* About a sign before a number or in its exponent, or a digit, that is not that of ASCII. */
+static const char *foreign_hint(const char *text, size_t bytes)
+{
+    static const struct {
+        const char character[4], *hint;
+    } signs[] = {
+#define MINUS(text, name) {text, "; it has the character " name " in place of a minus: write -"}
+        MINUS("\u2212", "U+2212"),
+        MINUS("\u2013", "U+2013"),
+        MINUS("\u2010", "U+2010"),
+        MINUS("\u2011", "U+2011"),
+#undef MINUS
+    };
+    const char *end = text + bytes;
+    for (const char *at = text; at + 3 < end; at++)
+        for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+            if (memcmp(at, signs[i].character, 3) == 0 && (at == text || (at[-1] | 0x20) == 'e') &&
+                ((at[3] >= '0' && at[3] <= '9') || at[3] == '.'))
+                return signs[i].hint;
+    for (const char *at = text; at + 3 <= end; at++)
+        if (memcmp(at, "\xEF\xBC", 2) == 0 && (unsigned char)at[2] >= 0x90 &&
+            (unsigned char)at[2] <= 0x99)
+            return "; it has digits of full width, U+FF10 to U+FF19: write 0 to 9";
+    return NULL;
+}
+
 const char *csv_hint_number(const char *text, size_t bytes, const char *usual)
 {
     bool digit = false, separator = false;
-    const char *invisible = invisible_hint(text, bytes);
-    if (invisible)
-        return invisible;
+    const char *character = invisible_hint(text, bytes);
+    if (!character)
+        character = foreign_hint(text, bytes);
+    if (character)
+        return character;
     for (size_t i = 0; i < bytes; i++) {
         bool is_digit = text[i] >= '0' && text[i] <= '9';
         bool separates = digit && memchr(",_'", text[i], 3);

@@ -671,6 +671,14 @@ static void a_character_that_cannot_be_seen_is_named(void **state)
                        of[i].shown, of[i].name);
         refuses(NUMBER_LABEL, line, why);
     }
+    refuses(NUMBER_LABEL, "1,2\n\u22125,2\n",
+            ":2: column \"a\": \"\u22125\" is not a number; it has the character U+2212 in place "
+            "of a minus: write -");
+    hints(NUMBER_LABEL, "1,2\n1e\u20135,2\n", "it has the character U+2013 in place of");
+    hints(NUMBER_LABEL, "1,2\n\uFF15,2\n",
+          "it has digits of full width, U+FF10 to U+FF19: write 0 to 9");
+    hints(NUMBER_LABEL, "1,2\n\u2013,2\n", "use data.missing");   /* it stands for no number */
+    hints(NUMBER_LABEL, "1,2\n5\u20136,2\n", "use data.missing"); /* a range */
     refuses(
         "columns: [number: a, weight: w, label: y]",
         "1,1,0\n1,\xC2\xA0"

@@ -762,16 +762,23 @@ class Table:
             raise ModelError(f"table {self.name}: the initializer {kind} is not known here")
         return _normal(bits, kind == "truncated_normal") * f["stddev"] + f["mean"]
 
-    def rows(self, keys):
-        """keys: (n) uint64. Returns (n, dim) float32."""
-        out, found = np.empty((len(keys), self.dim), np.float32), np.zeros(len(keys), bool)
+    def find(self, keys, out=None):
+        """Which of the keys, (n) uint64, have a row, (n) bool; their rows go to `out`, (n, dim) float32."""
+        found = np.zeros(len(keys), bool)
         for part in self.parts:
             if not len(part["keys"]):
                 continue
             at = np.minimum(np.searchsorted(part["keys"], keys), len(part["keys"]) - 1)
             here = part["keys"][at] == keys
-            out[here] = part["rows"][at[here]].reshape(-1, self.dim)
+            if out is not None:
+                out[here] = part["rows"][at[here]].reshape(-1, self.dim)
             found |= here
+        return found
+
+    def rows(self, keys):
+        """keys: (n) uint64. Returns (n, dim) float32."""
+        out = np.empty((len(keys), self.dim), np.float32)
+        found = self.find(keys, out)
         if not found.all():
             out[~found] = self.absent(keys[~found])
         return out
@@ -1089,6 +1096,8 @@ class Model:
             if isinstance(c, CategoryColumn) and len(rows) >= WARNED_ROWS and not cells.any():
                 warnings.warn(f'column "{c.name}": none of {len(rows)} rows has a word of its vocabulary, such as '
                               f'"{next(iter(c.number))}"', stacklevel=3)
+            if c.kind == "number" and len(rows) >= WARNED_ROWS and all(c.text(self.encoding.field(row, c)) is None for row in rows):
+                warnings.warn(f'column "{c.name}": none of {len(rows)} rows has a number, so all are missing', stacklevel=3)
             if isinstance(c, NumberColumn) or c.how["encode"] == "id":
                 x[:, c.feature] = cells
             else:
@@ -1102,11 +1111,25 @@ class Model:
         for lookup in self.encoding.lookups:
             layer, table = _text(lookup["layer"]), self.tables[_text(lookup["table"])]
             for name in map(_text, lookup["columns"]):
-                keys.setdefault(name, self._keys(rows, name))
+                if name not in keys:
+                    keys[name] = self._keys(rows, name)
+                    self._see_keys(name, table, keys[name])
             bags = [_bag(table, keys[_text(name)], lookup["combine"]) for name in lookup["columns"]]
             out = np.concatenate(bags, 1) if lookup["output"] == "concat" else sum(bags[1:], bags[0])
             vectors[layer] = out + self.weights[layer + "/bias"] if lookup["bias"] else out
         return vectors
+
+    def _see_keys(self, name, table, cells):
+        """Warn of keys that training did not see. A table with admission lacks some that it did see."""
+        keys = np.array([key for cell in cells for key, _ in cell], np.uint64)
+        if len(keys) < WARNED_ROWS or table.spec["absent"] == "zeros":
+            return
+        found = table.find(keys)
+        missed, enough = np.unique(keys[~found]), 1 if self.encoding.keys[name].kind == "cross" else len(keys) / 100
+        if len(missed) >= WARNED_ROWS and found.sum() < enough:
+            warnings.warn(f'column "{name}": of {len(keys)} lookups in table {table.name}, {found.sum()} find a row: the model has not '
+                          f"learned keys such as {missed[0]}. Check that the values are written as in training (case, blanks, prefixes)",
+                          stacklevel=4)
 
     # ---- scores ----
 

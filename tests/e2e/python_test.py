@@ -518,6 +518,34 @@ class TableTest(unittest.TestCase):
         got = table.absent(np.array([1], np.uint64))[0]
         self.assertEqual([f"{x:.6f}" for x in got], ["0.030486", "0.047244"])
 
+    def test_many_rows_without_a_number_or_with_unknown_keys_are_warned_of(self):
+        import numpy as np
+        user = {"name": "user", "kind": "key", "key": {"hash": False, "space": None, "buckets": None, "missing": "none"}}
+        lookup = {"layer": "l", "table": "ids", "columns": ["user"], "combine": "sum", "output": "sum", "bias": False}
+        model, table = object.__new__(reader.Model), object.__new__(reader.Table)
+        table.name, table.dim, table.spec = "ids", 1, {"seed": "1", "absent": "initial", "initializer": {"zeros": {}}}
+        table.parts = [{"keys": np.arange(50, dtype=np.uint64), "rows": np.ones(50, np.float32)}]
+        model.data, model.tables = {"format": "csv"}, {"ids": table}
+        model.encoding = reader.Encoding({"features": 1, "missing": [""], "columns": [number("age", 0, missing=1.0), user], "lookups": [lookup]})
+
+        def said(rows):
+            with warnings.catch_warnings(record=True) as got:
+                warnings.simplefilter("always")
+                model.encode(rows)
+            self.assertEqual({w.filename for w in got} - {__file__}, set())
+            return [str(w.message) for w in got]
+
+        none = 'column "age": none of 20 rows has a number, so all are missing'
+        keys = ('column "user": of 20 lookups in table ids, 0 find a row: the model has not learned keys such as 100. Check that the '
+                "values are written as in training (case, blanks, prefixes)")
+        known, ages, unknown = ([{"age": age, "user": str(first + i)} for i in range(20)] for age, first in (("", 0), ("1", 0), ("1", 100)))
+        self.assertEqual([said(known), said(ages), said(unknown)], [[none], [], [keys]])
+        self.assertEqual([said(known[:19]), said(unknown[:19]), said(unknown[:19] * 9), said(unknown + known[:1])], [[]] * 4)
+        self.assertRegex(said(unknown * 5 + known[:1])[0], "of 101 lookups in table ids, 1 find a row")
+        self.assertEqual(said([*known[1:], ages[0]]), [])
+        table.spec["absent"] = "zeros"
+        self.assertEqual(said(unknown), [])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -473,6 +473,11 @@ NO_TEXT = {rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18": "zstd: decompress it fi
            rb"\x04\x22\x4d\x18": "lz4: decompress it first", rb".{257}ustar(\0|  \0)": "tar: unpack it first",
            rb"PAR1\x15": "a Parquet file: convert it to csv", rb"ARROW1\0\0": "an Arrow (Feather) file: convert it to csv",
            rb"\x89HDF\r\n\x1a\n": "an HDF5 file: convert it to csv", rb"\x93NUMPY": "an npy file: convert it to csv",
+           rb"SQLite format 3\0": "a database of SQLite: export a table as csv",
+           rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an Excel workbook: save it as csv",
+           rb"Obj\x01": "an Avro file: convert it to csv", rb"\x80[\x04\x05]\x95": "a pickle of Python: save the data as csv",
+           rb"%PDF-": "a PDF document: convert it to csv", rb"\x89PNG\r\n|\xff\xd8\xff": "an image: give predict its array",
+           rb"<!(DOCTYPE|doctype) html|<html>(<|\r\n)": "an HTML page: check what was downloaded",
            rb"version https://git-lfs\.": "a pointer of Git LFS, not the data: git lfs pull",
            rb"\xff\xfe|\xfe\xff|\0\0\xfe\xff": "it is UTF-16 or UTF-32, and only UTF-8 is read; convert it with iconv"}
 
@@ -539,7 +544,8 @@ class Header:
         self.how, self.said, self.line, self.there, self.fields, self.rows = how, said, line, len(fields), len(columns), 0
         self.columns = [(i, c) for i, c in enumerate(columns) if c and c.kind not in ("label", "weight", "ignore")]
         self.names = [(i, c.name) for i, c in self.columns if c.name]
-        self.first = sorted(self.bare_fields(fields if how != "none" else [c.name or "" for c in columns], str.lower))
+        self.case = str.lower if len(columns) > 1 else str  # one name is likely to be a value in another case
+        self.first = sorted(self.bare_fields(fields if how != "none" else [c.name or "" for c in columns], self.case))
         self.has_names, moved = self.find_names(fields)
         if how == "none" and self.has_names:
             said(line, f"this line has the names of the columns{' in another order' if moved else ''}, but is read as a row: "
@@ -576,14 +582,15 @@ class Header:
     def see_row(self, line, fields):
         """Of a row that is not the first line."""
         self.rows += 1
-        small, has = self.bare_fields(fields, str.lower), "this line has the names of the columns, but is read as a row"
+        small, has = self.bare_fields(fields, self.case), "this line has the names of the columns"
+        names = [] if len(self.names) == 1 < self.fields else self.names
         again = sorted(small) == self.first
         if again and self.how != "none":
             self.said(line, "this line is the header again, and is read as a row; if files were joined, remove it")
         elif self.how == "skip" and self.rows == 1 and not self.has_names and self.find_names(fields)[0]:
-            self.said(line, f"{has}, as data.header: skip has left out line {self.line}: remove the lines before it")
-        elif again or self.names and len(small) == self.fields and all(small[i] == name.lower() for i, name in self.names):
-            self.said(line, f"{has}; if files were joined, remove it")
+            self.said(line, f"{has}, but is read as a row, as data.header: skip has left out line {self.line}: remove the lines before it")
+        elif again or names and len(small) == self.fields and all(small[i] == self.case(name) for i, name in names):
+            self.said(line, f"{has}, and is read as a row; if files were joined, remove it")
 
     def see_comments(self, text):
         for line, comment in text.comments:
@@ -595,8 +602,8 @@ class Header:
     def see_end(self):
         is_other = self.there != self.fields and not {name.lower() for _, name in self.names} & set(self.first)
         if self.how == "skip" and not self.rows and is_other:
-            self.said(self.line, f"data.header: skip leaves this line out, and no row follows: it has {self.there} of the {self.fields} "
-                      "fields of data.columns: is it csv?")
+            self.said(self.line, f"data.header: skip leaves this line out, and no row follows, but it has not the {self.fields} fields "
+                      "of data.columns: check that it is the right file")
 
 
 class CsvText:

@@ -185,6 +185,9 @@ class ReadTest(unittest.TestCase):
         for head, said in ((b"\x28\xb5\x2f\xfd", "zstd: decompress it first"), (b"\x50\x2a\x4d\x18\4\0\0\0", "zstd"), (b"PK\3\4", "zip"),
                            (b"\x04\x22\x4d\x18", "lz4"), (b"PAR1\x15", "a Parquet file"), (b"ARROW1\0\0", "an Arrow"), (b"\x93NUMPY", "an npy file"),
                            (b"\x89HDF\r\n\x1a\n", "an HDF5 file"), (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
+                           (b"SQLite format 3\0", "a database of SQLite"), (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Excel workbook"),
+                           (b"Obj\1", "an Avro file"), (b"\x80\4\x95", "a pickle"), (b"%PDF-", "a PDF"), (b"\x89PNG\r\n\x1a\n", "an image"),
+                           (b"\xff\xd8\xff", "an image"), (b"<!DOCTYPE html", "an HTML page"), (b"<html><", "an HTML page"),
                            (b"a.csv".ljust(257, b"\0") + b"ustar\0", "tar"), (b"\xff\xfe", "it is UTF-16")):
             for data in (head + rows, gzip.compress(head + rows)):
                 self.refused(f"a.csv: {said}", data)
@@ -232,8 +235,12 @@ class WarnTest(unittest.TestCase):
                 text = f"plan,user,left\n{second}\nbasic,u1,no\n{second}\n"
                 mark = ["2: a byte order mark (U+FEFF) begins this line, and belongs to its first field; if files were joined"] * second.startswith("\ufeff")
                 self.begins([*mark, again], text, options={"header": header}, rows=3)
-            self.begins([*mark, "2: this line has the names of the columns, but is read as a row; if files were joined, remove it"],
+            self.begins([*mark, "2: this line has the names of the columns, and is read as a row; if files were joined, remove it"],
                         f"basic,u1,no\n{second}\n{second}\n")
+        for header in "", "plan\n":  # one name is likely to be a value in another case
+            self.begins(["3: this line" if header else "2: this line"], f"{header}basic\nplan\n", self.PLAN, rows=2, options={"header": "names" if header else "none"})
+            self.begins([], f"{header}basic\nPLAN\n", self.PLAN, rows=2, options={"header": "names" if header else "none"})
+        self.begins([], "x,basic\nx,plan\n", {"name": None, "kind": "ignore"}, self.PLAN)
         self.begins(["2: a byte order mark"], "basic,u1\n\ufeffpro,u2\nbasic,\ufeffu2\n\ufeffpro,u1\n")
         self.begins([], '"a\n\ufeffb",u2\n', rows=1)
 
@@ -257,8 +264,8 @@ class WarnTest(unittest.TestCase):
         self.begins(['1: data.header: skip leaves this line out, but it names "plan" in field 2, which data.columns has in field 1; data.header'],
                     "user,plan\nu1,pro\n", options=skip, rows=1)
         self.begins([], "user,left,more,plan\n", options=skip, rows=0)  # other columns, but no row is lost
-        for text in "<html><body>404 Not Found</body></html>", '{"error":"not found"}\n':
-            self.begins(["1: data.header: skip leaves this line out, and no row follows: it has 1 of the 3 fields"], text, options=skip, rows=0)
+        for text in "404 Not Found", '{"error":"not found"}\n':
+            self.begins(["1: data.header: skip leaves this line out, and no row follows, but it has not the 3 fields of data.columns"], text, options=skip, rows=0)
         options = {"comment": "#"}
         self.begins(["1: this line begins with data.comment and is left out, but it reads like a row; if it is one, write its first field in quotes"],
                     "#u1,basic\nu1,basic\n#u2,basic\n", self.USER, self.PLAN, options=options, rows=1)

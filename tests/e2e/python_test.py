@@ -263,8 +263,7 @@ class WarnTest(unittest.TestCase):
         self.begins([], "basic,x\npro,1\n", self.PLAN, self.AGE, options=skip, rows=1)
         self.begins(['1: data.header: skip leaves this line out, but it names "plan" in field 2, which data.columns has in field 1; data.header'],
                     "user,plan\nu1,pro\n", options=skip, rows=1)
-        self.begins([], "user,left,more,plan\n", options=skip, rows=0)  # other columns, but no row is lost
-        for text in "404 Not Found", '{"error":"not found"}\n':
+        for text in "404 Not Found", "plan,user,left,more\n", '{"error":"not found"}\n':
             self.begins(["1: data.header: skip leaves this line out, and no row follows, but it has not the 3 fields of data.columns"], text, options=skip, rows=0)
         options = {"comment": "#"}
         self.begins(["1: this line begins with data.comment and is left out, but it reads like a row; if it is one, write its first field in quotes"],

@@ -7,6 +7,7 @@
 
 #include "common/base/digits.h"
 #include "common/base/mem.h"
+#include "common/base/real.h"
 #include "data/core/rounding.h"
 
 /* bytes read, and then hashed while they are still in the cache */
@@ -54,16 +55,6 @@ static uint64_t bits(const uint8_t *p, size_t bytes, bool little)
     return v;
 }
 
-/* Convert IEEE 754 binary16. */
-static float half_of(uint16_t bits)
-{
-    unsigned exponent = bits >> 10 & 31, fraction = bits & 1023;
-    float v = exponent == 31 ? (fraction ? NAN : INFINITY)
-              : exponent     ? ldexpf((float)(fraction + 1024), (int)exponent - 25)
-                             : ldexpf((float)fraction, -24);
-    return bits >> 15 ? -v : v;
-}
-
 static float float_of(const uint8_t *p, enum element type, bool little)
 {
     uint64_t v = bits(p, element_bytes(type), little);
@@ -86,7 +77,7 @@ static float float_of(const uint8_t *p, enum element type, bool little)
     case ELEMENT_I64:
         return (float)(int64_t)v;
     case ELEMENT_F16:
-        return half_of((uint16_t)v);
+        return real_of_half((uint16_t)v);
     case ELEMENT_U8:
     case ELEMENT_U16:
     case ELEMENT_U32:
@@ -218,10 +209,8 @@ enum { SHAPE_BYTES = 12 * ARRAY_RANK_MAX, THIN_HINT_BYTES = 400 };
 /* "(60000, 28, 28)" */
 static const char *array_shape(const struct array_file *f, char out[static SHAPE_BYTES])
 {
-    size_t at = 0;
-    for (uint32_t i = 0; i < f->rank; i++)
-        at += (size_t)snprintf(out + at, SHAPE_BYTES - at, "%s%u", i ? ", " : "(", f->dim[i]);
-    (void)snprintf(out + at, SHAPE_BYTES - at, ")");
+    char dims[SHAPE_BYTES - 2];
+    (void)snprintf(out, SHAPE_BYTES, "(%s)", digits_list(dims, sizeof dims, f->dim, f->rank));
     return out;
 }
 

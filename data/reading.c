@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/digits.h"
 #include "data/readers.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
@@ -92,17 +93,6 @@ void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next)
 /* The shape of rows, and what it tells the job. Apart from dataset.c, so that a program that reads a trained model needs no
  * readers of files. */
 
-/* "[28, 28]" */
-static const char *shape_text(char out[static 64], uint32_t rank, const uint32_t *shape)
-{
-    size_t at = 0;
-    for (uint32_t i = 0; i < rank && at < 64; i++)
-        at += (size_t)snprintf(out + at, 64 - at, "%s%u", i ? ", " : "[", shape[i]);
-    if (at < 64)
-        snprintf(out + at, 64 - at, "]");
-    return out;
-}
-
 /* Trailing dimensions of 1 are ignored: a grey image equals one with one channel. */
 static uint32_t telling_rank(uint32_t rank, const uint32_t *shape)
 {
@@ -121,9 +111,9 @@ static enum err check_shape(const struct job *job, const char *from, uint32_t ra
     if (telling == telling_rank(job->model.rank, job->model.shape) &&
         memcmp(shape, job->model.shape, telling * sizeof *shape) == 0)
         return ERR_OK;
-    return err_set(e, ERR_INPUT, "%s has rows of shape %s, model.input.shape is %s", from,
-                   shape_text(is, rank, shape),
-                   shape_text(wanted, job->model.rank, job->model.shape));
+    return err_set(e, ERR_INPUT, "%s has rows of shape [%s], model.input.shape is [%s]", from,
+                   digits_list(is, sizeof is, shape, rank),
+                   digits_list(wanted, sizeof wanted, job->model.shape, job->model.rank));
 }
 
 enum err dataset_set_shape(struct dataset *d, const struct reading *r, const char *from,

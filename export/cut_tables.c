@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "common/base/texts.h"
 #include "common/checkpoint/checkpoint_rows.h"
 #include "common/process/files.h"
 #include "common/rows/key.h"
@@ -56,17 +57,13 @@ static bool exports_wrote(const struct exports *x, const char *file)
  * for parts of this one. */
 static enum err exports_remove_others(const struct exports *x, const char *folder, struct errmsg *e)
 {
-    static const char end[] = ".safetensors";
     DIR *dir = opendir(folder);
     if (!dir)
         return files_read_error(folder, e);
     int failed = 0;
-    for (struct dirent *d; (d = readdir(dir)) && !failed;) {
-        size_t n = strlen(d->d_name);
-        bool ours = n > sizeof end - 1 && strcmp(d->d_name + n - (sizeof end - 1), end) == 0;
-        if (ours && !exports_wrote(x, d->d_name))
+    for (struct dirent *d; (d = readdir(dir)) && !failed;)
+        if (text_ends(d->d_name, ".safetensors") && !exports_wrote(x, d->d_name))
             failed = unlinkat(dirfd(dir), d->d_name, 0);
-    }
     enum err err = failed ? err_set(e, ERR_IO, "%s: %s", folder, strerror(errno)) : ERR_OK;
     (void)closedir(dir);
     return err;

@@ -12,6 +12,7 @@
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
+#include "common/base/texts.h"
 #include "common/base/version.h"
 #include "job/keys.h"
 #include "job/tree.h"
@@ -95,10 +96,7 @@ static enum err manifest_add_file(json_t *files, const char *folder, const char 
 
 static int is_table(const struct dirent *d)
 {
-    static const char end[] = ".safetensors";
-    size_t n = strlen(d->d_name);
-    return n >= sizeof end && strcmp(d->d_name + n - (sizeof end - 1), end) == 0 &&
-           !strstr(d->d_name, FILES_TEMPORARY);
+    return text_ends(d->d_name, ".safetensors") && !strstr(d->d_name, FILES_TEMPORARY);
 }
 
 static int by_bytes(const struct dirent **a, const struct dirent **b)

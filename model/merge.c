@@ -1,20 +1,11 @@
 /* Layers with several inputs: keras.layers.Add, and keras.layers.Concatenate over the last axis. */
+#include "common/base/digits.h"
 #include "model/layers.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "common/math/kernels.h"
-
-/* "(28, 28)" */
-static void shape_text(const struct shape *s, char *out, size_t bytes)
-{
-    size_t n = (size_t)snprintf(out, bytes, "(");
-    for (uint32_t i = 0; i < s->rank && n < bytes; i++)
-        n += (size_t)snprintf(out + n, bytes - n, "%s%u", i ? ", " : "", s->dim[i]);
-    if (n < bytes)
-        (void)snprintf(out + n, bytes - n, ")");
-}
 
 /* True if equal except for the last `free` axes. */
 static bool merge_fits(const struct shape *a, const struct shape *b, uint32_t free)
@@ -30,16 +21,16 @@ static enum err merge_begin(struct op *op, const struct model *m, const struct j
     if (l->inputs < 2)
         return err_set(e, ERR_INPUT, "model.layers: %s: it needs at least two inputs", l->name);
     *op = (struct op){.type = type, .layer = l, .outer = 1, .inputs = l->inputs};
-    shape_text(&m->shape, first, sizeof first);
+    (void)digits_list(first, sizeof first, m->shape.dim, m->shape.rank);
     for (uint32_t i = 0; i < l->inputs; i++) {
         op->input[i] = m->from[i].value;
         if (merge_fits(&m->shape, &m->from[i].shape, free))
             continue;
-        shape_text(&m->from[i].shape, other, sizeof other);
+        (void)digits_list(other, sizeof other, m->from[i].shape.dim, m->from[i].shape.rank);
         return err_set(
             e, ERR_INPUT,
-            "model.layers: %s: its first input has shape %s, but its input %u has %s: %s", l->name,
-            first, i + 1, other,
+            "model.layers: %s: its first input has shape (%s), but its input %u has (%s): %s",
+            l->name, first, i + 1, other,
             free ? "all axes but the last must be equal" : "they must be equal");
     }
     return ERR_OK;

@@ -452,8 +452,8 @@ static int terminal_width(void)
 
 /* ---- cells ---- */
 
-/* A value as text, printable: a file may have any. */
-static void cell_text(char out[static LABEL_BYTES], const json_t *value)
+/* A value as text, printable: a file may have any. digest: of which the beginning is enough. */
+static void cell_text(char out[static LABEL_BYTES], const json_t *value, bool digest)
 {
     if (!value || json_is_null(value)) {
         (void)snprintf(out, LABEL_BYTES, "-");
@@ -468,7 +468,7 @@ static void cell_text(char out[static LABEL_BYTES], const json_t *value)
         (void)snprintf(out, LABEL_BYTES, "%s", text ? text : "?");
         free(text);
     }
-    (void)printable_text(out, LABEL_BYTES, out);
+    (void)printable_text(out, digest ? DIGEST_SHOWN + 1 : LABEL_BYTES, out);
 }
 
 /* Print right-aligned in `width` characters. A longer path loses its beginning, because its end tells more; other text loses
@@ -538,37 +538,36 @@ static const struct row {
     {"best epoch", "best.epoch", false},
 };
 
-static void row_text(char out[static LABEL_BYTES], const struct row *r, const json_t *job)
-{
-    cell_text(out, at(job, r->path));
-    if (r->digest && strlen(out) > DIGEST_SHOWN)
-        out[DIGEST_SHOWN] = '\0';
-}
-
-/* True if a job of the part has a value there. */
-static bool is_known(const struct part *p, const char *path)
+/* Set the value of each job of the part. False: no job has one. */
+static bool values_at(const struct part *p, const char *path, const json_t **value)
 {
     bool known = false;
-    for (size_t i = p->first; i < p->end && !known; i++) {
-        const json_t *value = at(json_array_get(p->jobs, i), path);
-        known = value && !json_is_null(value);
+    for (size_t i = p->first; i < p->end; i++) {
+        value[i] = at(json_array_get(p->jobs, i), path);
+        known |= value[i] && !json_is_null(value[i]);
     }
     return known;
 }
 
-static void print_rows(const struct part *p)
+/* value: of each job, by its number. */
+static void print_row(const struct part *p, const char *label, const json_t *const *value,
+                      bool digest)
 {
     char text[LABEL_BYTES];
-    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        if (!is_known(p, rows[r].path))
-            continue;
-        print_label(p, rows[r].label);
-        for (size_t i = p->first; i < p->end; i++) {
-            row_text(text, &rows[r], json_array_get(p->jobs, i));
-            print_cell(text, p->cell[i]);
-        }
-        (void)putchar('\n');
+    print_label(p, label);
+    for (size_t i = p->first; i < p->end; i++) {
+        cell_text(text, value[i], digest);
+        print_cell(text, p->cell[i]);
     }
+    (void)putchar('\n');
+}
+
+static void print_rows(const struct part *p)
+{
+    const json_t *value[COMPARE_JOBS_MAX];
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        if (values_at(p, rows[r].path, value))
+            print_row(p, rows[r].label, value, rows[r].digest);
 }
 
 /* ---- metrics ---- */
@@ -586,16 +585,12 @@ static void print_metric(const struct part *p, const char *title, const char *pa
                          const char *name)
 {
     char text[LABEL_BYTES];
+    const json_t *value[COMPARE_JOBS_MAX];
     (void)snprintf(text, sizeof text, "%s.%s", path, name);
-    if (!is_known(p, text))
-        return;
+    bool known = values_at(p, text, value);
     (void)snprintf(text, sizeof text, "%s %s", title, name);
-    print_label(p, text);
-    for (size_t i = p->first; i < p->end; i++) {
-        cell_text(text, json_object_get(at(json_array_get(p->jobs, i), path), name));
-        print_cell(text, p->cell[i]);
-    }
-    (void)putchar('\n');
+    if (known)
+        print_row(p, text, value, false);
 }
 
 /* The metrics of all jobs at `path`, in the order of the first job that has each. */
@@ -653,14 +648,11 @@ static bool has_eval(const struct part *p)
 static void print_epoch(const struct part *p, const char *path, json_int_t epoch)
 {
     char text[LABEL_BYTES];
+    const json_t *value[COMPARE_JOBS_MAX];
     (void)snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, epoch);
-    print_label(p, text);
-    for (size_t i = p->first; i < p->end; i++) {
-        const json_t *point = point_at(json_array_get(p->jobs, i), epoch);
-        cell_text(text, point ? at(point, path) : NULL);
-        print_cell(text, p->cell[i]);
-    }
-    (void)putchar('\n');
+    for (size_t i = p->first; i < p->end; i++)
+        value[i] = at(point_at(json_array_get(p->jobs, i), epoch), path);
+    print_row(p, text, value, false);
 }
 
 /* At most CURVE_ROWS epochs, evenly spread; the last one is among them. */
@@ -682,17 +674,15 @@ static void print_curves(const struct part *p)
 static void print_differ(const struct part *p, const json_t *differ)
 {
     char text[LABEL_BYTES];
+    const json_t *value[COMPARE_JOBS_MAX];
     printf("\n%s\n", json_array_size(differ) ? "keys of the job file that differ"
                                              : "no key of the job file differs");
     for (size_t k = 0; k < json_array_size(differ); k++) {
         const json_t *one = json_array_get(differ, k);
         (void)printable_text(text, sizeof text, json_string_value(json_object_get(one, "key")));
-        print_label(p, text);
-        for (size_t i = p->first; i < p->end; i++) {
-            cell_text(text, json_array_get(json_object_get(one, "values"), i));
-            print_cell(text, p->cell[i]);
-        }
-        (void)putchar('\n');
+        for (size_t i = p->first; i < p->end; i++)
+            value[i] = json_array_get(json_object_get(one, "values"), i);
+        print_row(p, text, value, false);
     }
 }
 
@@ -709,15 +699,15 @@ static void part_measure(struct part *p, const json_t *differ, size_t jobs)
     for (size_t i = 0; i < jobs; i++) {
         const json_t *job = json_array_get(p->jobs, i);
         p->cell[i] = 8; /* a number */
-        cell_text(text, json_object_get(job, "path"));
+        cell_text(text, json_object_get(job, "path"), false);
         part_grow(&p->cell[i], text, CELL_MOST);
         for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-            row_text(text, &rows[r], job);
+            cell_text(text, at(job, rows[r].path), rows[r].digest);
             part_grow(&p->cell[i], text, CELL_MOST);
         }
         for (size_t k = 0; k < json_array_size(differ); k++) {
-            cell_text(text,
-                      json_array_get(json_object_get(json_array_get(differ, k), "values"), i));
+            cell_text(text, json_array_get(json_object_get(json_array_get(differ, k), "values"), i),
+                      false);
             part_grow(&p->cell[i], text, CELL_MOST);
         }
     }
@@ -725,13 +715,9 @@ static void part_measure(struct part *p, const json_t *differ, size_t jobs)
 
 static void print_part(const struct part *p, const json_t *differ)
 {
-    char text[LABEL_BYTES];
-    print_label(p, "");
-    for (size_t i = p->first; i < p->end; i++) {
-        cell_text(text, json_object_get(json_array_get(p->jobs, i), "path"));
-        print_cell(text, p->cell[i]);
-    }
-    (void)putchar('\n');
+    const json_t *path[COMPARE_JOBS_MAX];
+    (void)values_at(p, "path", path);
+    print_row(p, "", path, false);
     print_rows(p);
     print_metrics(p, "train", "train");
     print_metrics(p, "eval", "eval");

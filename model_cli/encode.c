@@ -10,6 +10,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/printable.h"
+#include "common/base/texts.h"
 #include "common/flags/flags.h"
 #include "formats/keras/keras.h"
 #include "model_cli/array_file.h"
@@ -435,17 +436,11 @@ static void say_misses(const struct encode *x)
     lane_say_misses(x->worker[0].lane);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n > m && strcmp(text + n - m, end) == 0;
-}
-
 static enum err encode(struct encode *x, struct errmsg *e)
 {
     const char *path = flags_text("output");
-    bool npy = ends_with(path, ".npy");
-    if (!npy && !ends_with(path, ".npz"))
+    bool npy = text_ends(path, ".npy");
+    if (!npy && !text_ends(path, ".npz"))
         return err_set(e, ERR_INPUT, "--output=FILE: name a file that ends with .npz or .npy");
     enum err err = prepare(x, path, e);
     if (!err && npy && x->arrays != 1)

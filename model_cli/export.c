@@ -1,5 +1,5 @@
 /* `gradwire export DIR --format F`: a trained model in the format of another program. The formats are in
- * common/formats/export.h; each has a row in `formats`. */
+ * common/formats/export.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +13,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/printable.h"
+#include "common/base/texts.h"
 #include "common/flags/flags.h"
 #include "common/formats/export.h"
 #include "common/process/files.h"
@@ -92,13 +93,6 @@ static enum err folder_write_text(const char *folder, const char *name, const ch
     return err || !text ? err : files_write(path, text, strlen(text), e);
 }
 
-static bool is_rows(const char *name)
-{
-    static const char ending[] = ".safetensors";
-    size_t n = strlen(name);
-    return *name != '.' && n > strlen(ending) && !strcmp(name + n - strlen(ending), ending);
-}
-
 static enum err copy_table_files(const char *from_folder, const char *to_folder, struct errmsg *e)
 {
     char from[PATH_BYTES], to[PATH_BYTES];
@@ -112,7 +106,7 @@ static enum err copy_table_files(const char *from_folder, const char *to_folder,
         return errno == ENOENT ? ERR_OK : folder_error(from, e);
     err = mkdir(to, 0777) == 0 ? ERR_OK : folder_error(to, e);
     for (struct dirent *at; !err && (at = readdir(d));)
-        if (is_rows(at->d_name))
+        if (*at->d_name != '.' && text_ends(at->d_name, ".safetensors"))
             err = copy_file(from, to, at->d_name, e);
     (void)closedir(d);
     return err;
@@ -178,42 +172,30 @@ static void print_size(const char *path, uint64_t bytes)
     (void)fflush(stdout);
 }
 
-static enum err write_onnx(const struct exporter *x, struct errmsg *e)
+static bool uses_graph(enum export_format format)
 {
-    return onnx_write(x->path, x->graph, print_size, e);
+    return format == EXPORT_ONNX || format == EXPORT_SAVEDMODEL;
 }
 
-static enum err write_savedmodel(const struct exporter *x, struct errmsg *e)
+static enum err write_format(const struct exporter *x, struct errmsg *e)
 {
-    return saved_model_write(x->path, x->graph, print_size, e);
+    switch (x->format) {
+    case EXPORT_ONNX:
+        return onnx_write(x->path, x->graph, print_size, e);
+    case EXPORT_SAVEDMODEL:
+        return saved_model_write(x->path, x->graph, print_size, e);
+    case EXPORT_KERAS:
+        return keras_export(x->path, &x->folder, e);
+    default:
+        return export_folder_write(x->path, &x->folder, e);
+    }
 }
-
-static enum err write_keras(const struct exporter *x, struct errmsg *e)
-{
-    return keras_export(x->path, &x->folder, e);
-}
-
-static enum err write_safetensors(const struct exporter *x, struct errmsg *e)
-{
-    return export_folder_write(x->path, &x->folder, e);
-}
-
-static const struct format {
-    bool graph;
-    uint64_t (*key_bytes)(uint64_t key, uint64_t number);          /* graph_options */
-    enum err (*write)(const struct exporter *x, struct errmsg *e); /* NULL: not there yet */
-} formats[EXPORT_FORMATS] = {
-    [EXPORT_ONNX] = {true, onnx_key_bytes, write_onnx},
-    [EXPORT_SAVEDMODEL] = {true, NULL, write_savedmodel},
-    [EXPORT_KERAS] = {false, NULL, write_keras},
-    [EXPORT_SAFETENSORS] = {false, NULL, write_safetensors},
-};
 
 static enum err choose_format(struct exporter *x, struct errmsg *e)
 {
     const char *word = flags_text("format");
     for (int i = 0; i < EXPORT_FORMATS; i++)
-        if (formats[i].write && !strcmp(export_format_word((enum export_format)i), word)) {
+        if (!strcmp(export_format_word((enum export_format)i), word)) {
             x->format = (enum export_format)i;
             return ERR_OK;
         }
@@ -326,15 +308,15 @@ static enum err export_write(const struct exporter *x, struct errmsg *e)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (sigaction(numbers[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
             (void)sigaction(numbers[i], &action, NULL);
-    return formats[x->format].write(x, e);
+    return write_format(x, e);
 }
 
 static enum err export_model(struct exporter *x, struct errmsg *e)
 {
     const char *dir = flags_list(FLAGS_WORDS, NULL)[0];
-    const struct graph_options options = {.tables_inside_bytes = (uint64_t)flags_number("tables_mb")
-                                                                 << 20,
-                                          .key_bytes = formats[x->format].key_bytes};
+    const struct graph_options options = {
+        .tables_inside_bytes = (uint64_t)flags_number("tables_mb") << 20,
+        .key_bytes = x->format == EXPORT_ONNX ? onnx_key_bytes : NULL};
     enum err err = folder_open(&x->folder, dir, e);
     if (!err)
         err = written_check(&x->folder, e);
@@ -342,7 +324,7 @@ static enum err export_model(struct exporter *x, struct errmsg *e)
         err = export_check(&x->folder.job, x->format, e);
     if (!err)
         err = choose_path(x, dir, e);
-    if (!err && formats[x->format].graph)
+    if (!err && uses_graph(x->format))
         err = graph_new(&x->graph, &x->folder, &options, e);
     if (!err)
         err = export_write(x, e);

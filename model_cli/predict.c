@@ -13,6 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/texts.h"
 #include "common/flags/flags.h"
 #include "common/math/pool.h"
 #include "model_cli/command.h"
@@ -285,8 +286,7 @@ static enum err keep_columns(struct predict *p, struct errmsg *e)
 static bool wants_npy(void)
 {
     const char *format = flags_text("format"), *path = flags_text("output");
-    size_t n = strlen(path);
-    return *format ? strcmp(format, "npy") == 0 : n > 4 && strcmp(path + n - 4, ".npy") == 0;
+    return *format ? strcmp(format, "npy") == 0 : text_ends(path, ".npy");
 }
 
 static enum err check_flags(const struct predict *p, struct errmsg *e)

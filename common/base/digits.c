@@ -1,5 +1,6 @@
 #include "common/base/digits.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,5 +56,14 @@ const char *digits_double(double x, char out[DIGITS_REAL_BYTES])
         if (strtod(out, NULL) == x)
             break;
     }
+    return out;
+}
+
+const char *digits_list(char *out, size_t bytes, const uint32_t *number, uint32_t n)
+{
+    size_t at = 0;
+    *out = '\0';
+    for (uint32_t i = 0; i < n && at < bytes; i++)
+        at += (size_t)snprintf(out + at, bytes - at, "%s%" PRIu32, i ? ", " : "", number[i]);
     return out;
 }

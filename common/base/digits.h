@@ -1,8 +1,10 @@
-/* Decimal numbers: whole ones from text, with digits only, no sign and no blanks; and the shortest text of a real one. */
+/* Decimal numbers: whole ones from text, with digits only, no sign and no blanks; the shortest text of a real one; and
+ * lists. */
 #ifndef GRADWIRE_COMMON_BASE_DIGITS_H
 #define GRADWIRE_COMMON_BASE_DIGITS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Parses a number of at most 9 digits from `least` to `most`. Returns false, with *out unchanged, for any other
@@ -18,5 +20,8 @@ double digits_printed(double x);
 enum { DIGITS_REAL_BYTES = 32, DIGITS_FLOAT = 9 /* the most that a float needs */ };
 const char *digits_float(double x, char out[DIGITS_REAL_BYTES]);
 const char *digits_double(double x, char out[DIGITS_REAL_BYTES]);
+
+/* Writes "28, 28, 1"; what does not fit is cut off. Returns `out`. */
+const char *digits_list(char *out, size_t bytes, const uint32_t *number, uint32_t n);
 
 #endif

@@ -180,3 +180,14 @@ double normal_quantile(double p)
     double x = r <= 5.0 ? ratio(tail_num, tail_den, r - 1.6) : ratio(far_num, far_den, r - 5.0);
     return q < 0.0 ? -x : x;
 }
+
+float real_of_half(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    if (exponent == 31 && fraction)
+        return NAN;
+    float v = exponent == 31 ? INFINITY
+              : exponent     ? ldexpf((float)(fraction + 1024), exponent - 25)
+                             : ldexpf((float)fraction, -24);
+    return bits >> 15 ? -v : v;
+}

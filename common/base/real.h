@@ -3,6 +3,8 @@
 #ifndef GRADWIRE_COMMON_BASE_REAL_H
 #define GRADWIRE_COMMON_BASE_REAL_H
 
+#include <stdint.h>
+
 /* e^x: 0 for x < -708, inf for x > 709.78, NaN for NaN. */
 double real_exp(double x);
 /* The natural logarithm: -inf for 0 and for denormals, NaN for negative x. */
@@ -25,5 +27,8 @@ double series_exp(double x);
  * about 1e-15. It uses only sums, products, quotients and square roots, because IEEE 754 defines their rounding,
  * and libm's functions differ by CPU. Source: Wichura 1988, algorithm AS 241, PPND16. Thread: any. */
 double normal_quantile(double p);
+
+/* The value of a number of IEEE 754 binary16; every NaN gives one NaN. */
+float real_of_half(uint16_t bits);
 
 #endif

@@ -13,6 +13,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include "common/base/texts.h"
 #include "common/process/process_state.h"
 #include "common/base/mem.h"
 #include "common/base/printable.h"
@@ -69,12 +70,6 @@ static bool begins_as_archive(int fd)
            head[1] == 'K' && ((head[2] == 3 && head[3] == 4) || (head[2] == 5 && head[3] == 6));
 }
 
-static bool has_suffix(const char *path, const char *suffix)
-{
-    size_t n = strlen(path), m = strlen(suffix);
-    return n > m && strcmp(path + n - m, suffix) == 0;
-}
-
 bool zip_is_archive(const char *path)
 {
     struct stat st;
@@ -83,7 +78,7 @@ bool zip_is_archive(const char *path)
     if (fd < 0)
         return false;
     bool is = begins_as_archive(fd);
-    if (!is && (has_suffix(path, ".npz") || has_suffix(path, ".keras")))
+    if (!is && (text_ends(path, ".npz") || text_ends(path, ".keras")))
         is = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
              find_end(fd, (uint64_t)st.st_size, &at, &after);
     (void)close(fd);
@@ -162,10 +157,8 @@ static enum err open_archive(zip_t **zip, uint64_t *bytes, const char *path, str
 /* The name without ".npy", as messages may show it. */
 static void plain_name(char out[ZIP_MEMBER_NAME_MAX], const char *name)
 {
-    size_t n = strlen(name), suffix = sizeof SUFFIX - 1;
-    if (n > suffix && strcmp(name + n - suffix, SUFFIX) == 0)
-        n -= suffix;
-    (void)printable_copy(out, ZIP_MEMBER_NAME_MAX, name, n);
+    size_t suffix = text_ends(name, SUFFIX) ? sizeof SUFFIX - 1 : 0;
+    (void)printable_copy(out, ZIP_MEMBER_NAME_MAX, name, strlen(name) - suffix);
 }
 
 static enum err read_names(zip_t *zip, const char *path, char (*names)[ZIP_MEMBER_NAME_MAX],

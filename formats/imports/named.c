@@ -1,5 +1,7 @@
 /* For each tensor of the job's model: the file's tensor of its name, or of PyTorch's name for it; then its elements in the job's order.
  * Whether a tensor fits is decided by its shape in that order. */
+#include "common/base/digits.h"
+#include "common/base/real.h"
 #include "formats/imports/imports.h"
 
 #include <math.h>
@@ -89,15 +91,6 @@ static size_t type_bytes(const char *type)
     return 0;
 }
 
-static float from_half(uint16_t h)
-{
-    int exponent = h >> 10 & 31;
-    float fraction = (float)(h & 1023), sign = h >> 15 ? -1 : 1;
-    if (exponent == 31)
-        return NAN;
-    return sign * (exponent ? ldexpf(1024 + fraction, exponent - 25) : ldexpf(fraction, -24));
-}
-
 static float element(const uint8_t *at, const char *type)
 {
     double d;
@@ -115,7 +108,7 @@ static float element(const uint8_t *at, const char *type)
         memcpy(&h, at, sizeof h);
         bits = (uint32_t)h << 16;
         memcpy(&f, &bits, sizeof f);
-        return strcmp(type, "F16") == 0 ? from_half(h) : f;
+        return strcmp(type, "F16") == 0 ? real_of_half(h) : f;
     }
 }
 
@@ -223,13 +216,11 @@ static enum err refuse(const struct reader *r, const char *name, const struct te
                        const json_t *said, struct errmsg *e)
 {
     char shape[SAFETENSORS_SHAPE_BYTES], wants[100];
-    size_t at = 0;
     const char *type = json_string_value(json_object_get(said, "dtype"));
-    for (uint32_t i = 0; i < t->rank && at < sizeof wants; i++)
-        at += (size_t)snprintf(wants + at, sizeof wants - at, "%s%u", i ? ", " : "", t->shape[i]);
-    return err_set(
-        e, ERR_INPUT, "%s: tensor %.80s is %.8s %s; the job's %s is (%s), of F64, F32, F16 or BF16",
-        r->file.path, name, type ? type : "?", safetensors_shape_text(said, shape), t->name, wants);
+    return err_set(e, ERR_INPUT,
+                   "%s: tensor %.80s is %.8s %s; the job's %s is (%s), of F64, F32, F16 or BF16",
+                   r->file.path, name, type ? type : "?", safetensors_shape_text(said, shape),
+                   t->name, digits_list(wants, sizeof wants, t->shape, t->rank));
 }
 
 /* Its bytes, which the caller frees. */

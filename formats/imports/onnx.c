@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/digits.h"
 #include "common/base/mem.h"
 #include "common/process/files.h"
 #include "formats/imports/onnx_tensor.h"
@@ -210,15 +211,6 @@ static const struct walk_value *output_of(struct walk *w)
     return out;
 }
 
-static void shape_text(char text[64], const struct walk_value *v)
-{
-    size_t at = (size_t)snprintf(text, 64, "[");
-    for (uint32_t i = 0; v && i < v->rank && at < 64; i++)
-        at += (size_t)snprintf(text + at, 64 - at, "%s%u", i ? ", " : "", v->dim[i]);
-    if (at < 64)
-        (void)snprintf(text + at, 64 - at, "]");
-}
-
 static enum err import_graph(struct walk *w, struct imported *m, char **refused, struct errmsg *e)
 {
     char shape[64] = "";
@@ -227,7 +219,8 @@ static enum err import_graph(struct walk *w, struct imported *m, char **refused,
     w->alias = mem_zalloc(w->g->n_node + 1, sizeof *w->alias);
     w->s.failed = w->s.failed || !w->alias;
     if (!w->s.failed && take_input(w, in)) {
-        shape_text(shape, walk_find(w, in->name));
+        const struct walk_value *v = walk_find(w, in->name);
+        (void)digits_list(shape, sizeof shape, v ? v->dim : NULL, v ? v->rank : 0);
         take_constants(w);
         take_nodes(w);
         const struct walk_value *out = output_of(w);

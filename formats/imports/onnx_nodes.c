@@ -1,4 +1,5 @@
 /* The operators of ONNX (https://onnx.ai/onnx/operators/) that our layers have. */
+#include "common/base/texts.h"
 #include "formats/imports/onnx_step.h"
 
 #include <string.h>
@@ -24,22 +25,12 @@ static const struct operator* find_operator(const char *op)
 static const char of_columns[] =
     "Cast Dropout Elu Gelu Identity LeakyRelu Relu Selu Sigmoid Softplus Tanh";
 
-/* words: separated by blanks */
-static bool has_word(const char *words, const char *word)
-{
-    size_t n = strlen(word);
-    for (const char *at = words; n && (at = strstr(at, word)); at += n)
-        if ((at == words || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
-            return true;
-    return false;
-}
-
 /* The attributes that are not known may change what the node computes. False: refused. */
 static bool check_attributes(const struct step *s, const char *known)
 {
     for (size_t i = 0; i < s->n->n_attribute; i++) {
         const char *name = s->n->attribute[i]->name;
-        if (has_word(known, name))
+        if (text_has_word(known, name))
             continue;
         step_refuse(s, "its attribute %.60s is not known here", name);
         return false;
@@ -50,7 +41,7 @@ static bool check_attributes(const struct step *s, const char *known)
 /* A job has (n, 1) in place of (n), so no other operator can read it. False: refused. */
 static bool check_columns(const struct step *s)
 {
-    for (size_t i = 0; i < s->n->n_input && !has_word(of_columns, s->n->op_type); i++) {
+    for (size_t i = 0; i < s->n->n_input && !text_has_word(of_columns, s->n->op_type); i++) {
         const struct walk_value *v = walk_find(s->w, s->n->input[i]);
         if (!v || v->data || !v->column)
             continue;

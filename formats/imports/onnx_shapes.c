@@ -1,4 +1,5 @@
 /* Operators that change only shapes and types. */
+#include "common/base/digits.h"
 #include "formats/imports/onnx_step.h"
 
 #include <string.h>
@@ -92,10 +93,9 @@ static void take_reshape(const struct step *s)
         v = (struct walk_value){.rank = 3, .dim = {v.dim[1], v.dim[2], 1}, .first = true};
     }
     char shape[64];
-    size_t at = 0;
-    for (uint32_t i = 0; i < v.rank && at < sizeof shape; i++)
-        at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%u", i ? ", " : "", v.dim[i]);
-    step_put(s, v, "reshape", STEP_LAYER(s, "reshape", "", "target_shape: [%s]", shape));
+    step_put(s, v, "reshape",
+             STEP_LAYER(s, "reshape", "", "target_shape: [%s]",
+                        digits_list(shape, sizeof shape, v.dim, v.rank)));
 }
 
 /* Only what makes channels first of channels last, and back; no layer is needed for that. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "common/base/real.h"
 #include "common/process/files.h"
 
 /* ---- elements ---- */
@@ -84,15 +85,6 @@ bool onnx_tensor_elems(const Onnx__Tensor *t, uint64_t *elems)
     return t->raw_data.len ? t->raw_data.len == n * elem_bytes(t->data_type) : listed(t) == n;
 }
 
-static double from_half(uint16_t h)
-{
-    int exponent = h >> 10 & 31;
-    double fraction = h & 1023, sign = h >> 15 ? -1 : 1;
-    if (exponent == 31)
-        return fraction != 0 ? (double)NAN : sign * (double)INFINITY;
-    return sign * (exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24));
-}
-
 static double from_bfloat(uint16_t h)
 {
     uint32_t bits = (uint32_t)h << 16;
@@ -123,7 +115,7 @@ static double raw_at(const Onnx__Tensor *t, uint64_t i)
     case ONNX__DATA_TYPE__INT64:
         return (double)as.l;
     case ONNX__DATA_TYPE__FLOAT16:
-        return from_half(as.h);
+        return (double)real_of_half(as.h);
     case ONNX__DATA_TYPE__BOOL:
         return *at;
     default:
@@ -143,7 +135,7 @@ double onnx_tensor_at(const Onnx__Tensor *t, uint64_t i)
     case ONNX__DATA_TYPE__INT64:
         return (double)t->int64_data[i];
     case ONNX__DATA_TYPE__FLOAT16:
-        return from_half((uint16_t)t->int32_data[i]);
+        return (double)real_of_half((uint16_t)t->int32_data[i]);
     case ONNX__DATA_TYPE__BFLOAT16:
         return from_bfloat((uint16_t)t->int32_data[i]);
     default:

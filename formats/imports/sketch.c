@@ -170,7 +170,7 @@ static enum err sketch_fill(const struct sketch *s, const struct layout *l, floa
 static enum err sketch_make(struct sketch *s, const char *input_shape, const char *tail,
                             struct imported *m, struct errmsg *e)
 {
-    int n = asprintf(&m->yaml, "model:\n  input: {shape: %s}\n  layers:\n%s%s", input_shape,
+    int n = asprintf(&m->yaml, "model:\n  input: {shape: [%s]}\n  layers:\n%s%s", input_shape,
                      s->layer_text, tail);
     if (n < 0)
         m->yaml = NULL;

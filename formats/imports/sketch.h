@@ -45,7 +45,7 @@ float *sketch_part(struct sketch *s, const char *layer, const char *what, uint64
 void sketch_refuse(struct sketch *s, const char *format, ...) PRINTF_LIKE(2, 3);
 void sketch_note(struct sketch *s, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Make the model. input_shape: "[28, 28]"; tail: lines of the part `model:` after the layers ("  loss: mse\n"). Fills *m
+/* Make the model. input_shape: "28, 28"; tail: lines of the part `model:` after the layers ("  loss: mse\n"). Fills *m
  * except scale. *refused: as imports_onnx. Errors: ERR_INPUT, ERR_NOMEM. */
 enum err sketch_finish(struct sketch *s, const char *input_shape, const char *tail,
                        struct imported *m, char **refused, struct errmsg *e) MUST_CHECK;

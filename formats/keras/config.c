@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/texts.h"
 #include "formats/keras/config_lines.h"
 #include "formats/keras/layers.h"
 
@@ -305,16 +306,15 @@ static void check_output(struct reader *r)
 static void check_model(struct reader *r)
 {
     static const char known[] =
-        " name trainable dtype layers build_input_shape input_layers output_layers ";
+        "name trainable dtype layers build_input_shape input_layers output_layers";
     const struct config_layer model = {.name = "the model",
                                        .class = r->sequential ? "Sequential" : "Functional"};
     const char *key;
     json_t *value;
-    char word[CONFIG_SHOWN_BYTES], shown[CONFIG_SHOWN_BYTES];
+    char shown[CONFIG_SHOWN_BYTES];
     json_object_foreach(json_object_get(r->root, "config"), key, value)
     {
-        (void)snprintf(word, sizeof word, " %.60s ", key);
-        if (!strstr(known, word) && !json_is_null(value))
+        if (!text_has_word(known, key) && !json_is_null(value))
             config_refuse(&r->to, &model, "its option %.60s (%s) is not known here", key,
                           config_show(value, shown));
     }

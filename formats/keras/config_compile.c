@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "common/base/texts.h"
 #include "formats/keras/config.h"
 #include "formats/keras/config_lines.h"
 #include "job/keys.h"
@@ -97,21 +98,12 @@ static const struct known optimizer_options[] = {
 };
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-static bool has_name(const struct object *o, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *at = o->names; n && (at = strstr(at, name)); at += n)
-        if ((at == o->names || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0))
-            return true;
-    return false;
-}
-
 /* NULL: a job does not have it, or the class is not Keras' own. */
 static const struct object *find(const struct object *in, size_t n, const json_t *v)
 {
     const char *name = config_name(v);
     for (size_t i = 0; i < n && name && !config_is_foreign(v); i++)
-        if (has_name(&in[i], name))
+        if (text_has_word(in[i].names, name))
             return &in[i];
     return NULL;
 }
@@ -225,7 +217,7 @@ static const char *read_loss(struct config_lines *to, const json_t *loss,
                       config_show(loss, shown));
         return NULL;
     }
-    if (has_name(o, "CategoricalCrossentropy"))
+    if (text_has_word(o->names, "CategoricalCrossentropy"))
         (void)fputs("labels are class numbers: the loss is sparse_categorical_crossentropy in "
                     "place of categorical_crossentropy\n",
                     to->notes);

@@ -6,6 +6,7 @@
 
 #include "common/base/digits.h"
 #include "common/base/printable.h"
+#include "common/base/texts.h"
 #include "formats/keras/config_lines.h"
 #include "formats/keras/layers.h"
 #include "job/keys.h"
@@ -130,16 +131,17 @@ static void read_trains(const struct reading *r)
 /* A job computes in float32, which is as good as the other types of reals, or better. */
 static void read_type(const struct reading *r)
 {
-    static const char reals[] = " float16 bfloat16 float64 mixed_float16 mixed_bfloat16 ";
-    static const char whole[] = " uint8 int8 uint16 int16 uint32 int32 uint64 int64 ";
+    static const char reals[] = "float16 bfloat16 float64 mixed_float16 mixed_bfloat16";
+    static const char whole[] = "uint8 int8 uint16 int16 uint32 int32 uint64 int64";
     const json_t *policy = json_object_get(r->value, "config");
     const char *name = json_string_value(policy ? json_object_get(policy, "name") : r->value);
     bool input = strcmp(r->layer->class, "InputLayer") == 0;
-    char word[CONFIG_SHOWN_BYTES], shown[CONFIG_SHOWN_BYTES];
-    (void)snprintf(word, sizeof word, " %.60s ", name ? name : "");
-    if (json_is_null(r->value) || strcmp(word, " float32 ") == 0 || (input && strstr(whole, word)))
+    char shown[CONFIG_SHOWN_BYTES];
+    name = name ? name : "";
+    if (json_is_null(r->value) || strcmp(name, "float32") == 0 ||
+        (input && text_has_word(whole, name)))
         return;
-    if (name && strstr(reals, word))
+    if (text_has_word(reals, name))
         config_not_taken(r->to, r->layer->name, r->option.key, config_show(r->value, shown));
     else
         cannot(r, "a job computes in float32");
@@ -365,38 +367,21 @@ static void read_regularizer(const struct reading *r)
         cannot(r, "a job has only L1, L2 and L1L2");
 }
 
-static void read_option(const struct reading *r)
-{
-    switch (r->option.rule) {
-    case TRAINS:
-        return read_trains(r);
-    case TYPE:
-        return read_type(r);
-    case MUST:
-        return read_must(r);
-    case LAST_AXIS:
-        return read_last_axis(r);
-    case NUMBER:
-        return read_number(r);
-    case PAIR:
-        return read_pair(r);
-    case SHAPE:
-        return read_shape(r);
-    case ACTIVATION:
-        return read_activation(r);
-    case WORD:
-        return read_word(r);
-    case INITIALIZER:
-        return read_initializer(r);
-    case FIRST_VALUE:
-        return read_first_value(r);
-    case REGULARIZER:
-        return read_regularizer(r);
-    case SKIP:
-    case RULE_END:
-        return;
-    }
-}
+/* By rule; NULL: nothing is read. */
+static void (*const read_by[])(const struct reading *r) = {
+    [TRAINS] = read_trains,
+    [TYPE] = read_type,
+    [MUST] = read_must,
+    [LAST_AXIS] = read_last_axis,
+    [NUMBER] = read_number,
+    [PAIR] = read_pair,
+    [SHAPE] = read_shape,
+    [ACTIVATION] = read_activation,
+    [WORD] = read_word,
+    [INITIALIZER] = read_initializer,
+    [FIRST_VALUE] = read_first_value,
+    [REGULARIZER] = read_regularizer,
+};
 
 /* Keras writes null for an option that was not given. Any other value of an option that this release does not know may
  * change what the layer computes. */
@@ -408,9 +393,10 @@ static void read_options(struct config_lines *to, const struct config_layer *l, 
     {
         struct reading r = {.to = to, .layer = l, .value = value};
         char shown[CONFIG_SHOWN_BYTES];
-        if (keras_option_find(&r.option, word, key))
-            read_option(&r);
-        else if (!json_is_null(value))
+        const bool known = keras_option_find(&r.option, word, key);
+        if (known && read_by[r.option.rule])
+            read_by[r.option.rule](&r);
+        else if (!known && !json_is_null(value))
             config_refuse(to, l, "its option %.60s (%s) is not known here", key,
                           config_show(value, shown));
     }

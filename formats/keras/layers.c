@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/json.h"
+#include "common/base/texts.h"
 #include "formats/keras/network.h"
 #include "job/keys.h"
 
@@ -121,12 +122,6 @@ static const struct keras_option *find_option(const struct keras_option *in, con
     return in;
 }
 
-static bool path_ends(const char *text, const char *end)
-{
-    size_t n = strlen(text), of = strlen(end);
-    return n >= of && strcmp(text + n - of, end) == 0;
-}
-
 /* RULE_END: Keras has no such option. */
 static enum rule rule_of(const struct job_key *key)
 {
@@ -140,9 +135,9 @@ static enum rule rule_of(const struct job_key *key)
     case KEY_SHAPE:
         return SHAPE;
     case KEY_WORD:
-        return path_ends(key->path, ".activation") ? ACTIVATION : WORD;
+        return text_ends(key->path, ".activation") ? ACTIVATION : WORD;
     case KEY_CHOICE:
-        return path_ends(key->path, "_regularizer") ? REGULARIZER : INITIALIZER;
+        return text_ends(key->path, "_regularizer") ? REGULARIZER : INITIALIZER;
     default:
         return RULE_END;
     }

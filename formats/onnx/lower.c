@@ -95,13 +95,7 @@ static void lower_matmul(const struct lowering *l, const char *op)
     (void)node_in(l, op, ONNX_LAST);
 }
 
-static void lower_softmax(const struct lowering *l, const char *op)
-{
-    enum onnx_order order = order_of(l);
-    onnx_attribute_int(l->o, node_in(l, op, order), "axis", order == ONNX_FIRST ? 1 : -1);
-}
-
-static void lower_concat(const struct lowering *l, const char *op)
+static void lower_along_channels(const struct lowering *l, const char *op)
 {
     enum onnx_order order = order_of(l);
     onnx_attribute_int(l->o, node_in(l, op, order), "axis", order == ONNX_FIRST ? 1 : -1);
@@ -304,7 +298,7 @@ static const struct {
     [GRAPH_TANH] = {"Tanh", lower_each},
     [GRAPH_ELU] = {"Elu", lower_each},
     [GRAPH_SOFTPLUS] = {"Softplus", lower_each},
-    [GRAPH_SOFTMAX] = {"Softmax", lower_softmax},
+    [GRAPH_SOFTMAX] = {"Softmax", lower_along_channels},
     [GRAPH_MATMUL] = {"MatMul", lower_matmul},
     [GRAPH_CONV2D] = {"Conv", lower_conv2d},
     [GRAPH_MAX_POOL] = {"MaxPool", lower_pool},
@@ -313,7 +307,7 @@ static const struct {
     [GRAPH_REDUCE_MEAN] = {"ReduceMean", lower_reduce},
     [GRAPH_REDUCE_MAX] = {"ReduceMax", lower_reduce},
     [GRAPH_RESHAPE] = {"Reshape", lower_reshape},
-    [GRAPH_CONCAT] = {"Concat", lower_concat},
+    [GRAPH_CONCAT] = {"Concat", lower_along_channels},
     [GRAPH_SLICE] = {"Slice", lower_slice},
     [GRAPH_GATHER] = {"Gather", lower_gather},
     [GRAPH_FIND_KEY] = {"LabelEncoder", lower_find_key},

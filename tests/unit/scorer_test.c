@@ -88,7 +88,7 @@ static void csv_row(char *out, uint64_t row, uint64_t seed)
                   (double)rng_unit(d, 2) * 1e4, (unsigned)(d >> 8 & 3), (double)rng_unit(d, 3));
 }
 
-static void libsvm_text(char *out, uint64_t row, uint64_t seed)
+static void libsvm_line(char *out, uint64_t row, uint64_t seed)
 {
     uint64_t d = rng_u64(seed, row);
     out += sprintf(out, "%s", d & 1 ? "+1" : "-1");
@@ -107,7 +107,7 @@ static const struct kind {
     {"cnn", cnn, NULL},
     {"wide and deep", wide_deep, NULL},
     {"regression", regression, csv_row},
-    {"linear", linear, libsvm_text},
+    {"linear", linear, libsvm_line},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 

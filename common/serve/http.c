@@ -1,7 +1,6 @@
 /* The HTTP server: connections and requests, and the streams of events. */
 #include "common/serve/http.h"
 
-#include <assert.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/listener.h>
@@ -231,9 +230,10 @@ static bool any(const struct http_events *e)
     return false;
 }
 
-/* Sends the status now, because something important has changed. */
-static void http_events_now(struct http_events *e)
+/* Also called when something important has changed. */
+static void on_events_tick(void *arg)
 {
+    struct http_events *e = arg;
     if (!any(e))
         return;
     int64_t began_ms = clock_now_ms();
@@ -244,11 +244,6 @@ static void http_events_now(struct http_events *e)
     int64_t wait_ms = SHARE * (clock_now_ms() - began_ms);
     if (any(e) && loop_timer_once(&e->tick, wait_ms > HTTP_EVENTS_MS ? wait_ms : HTTP_EVENTS_MS))
         log_error("http: no memory for a timer");
-}
-
-static void on_events_tick(void *arg)
-{
-    http_events_now(arg);
 }
 
 /* ---- start of a stream ---- */
@@ -262,16 +257,10 @@ static struct http_stream *free_place(struct http_events *e)
     return NULL;
 }
 
-static bool http_events_full(struct http_events *e)
+/* Answers `req`, whose headers are set, with a stream. */
+static void http_events_take(struct http_events *e, struct http_stream *s,
+                             struct evhttp_request *req)
 {
-    return !free_place(e);
-}
-
-/* Answers `req`, whose headers are set, with a stream. Call only if http_events_full returns false. */
-static void http_events_take(struct http_events *e, struct evhttp_request *req)
-{
-    struct http_stream *s = free_place(e);
-    assert(s);
     int64_t now_ms = clock_now_ms();
     *s = (struct http_stream){.req = req, .read_ms = now_ms, .fresh = true};
     evhttp_connection_set_closecb(evhttp_request_get_connection(req), on_over, s);
@@ -282,36 +271,13 @@ static void http_events_take(struct http_events *e, struct evhttp_request *req)
         log_error("http: no memory for a timer");
 }
 
-/* ---- the life of the events ---- */
-
-/* *e must not move until http_events_close. */
-static void http_events_init(struct http_events *e, struct loop *loop, json_t *(*status)(void *ctx),
-                             void *ctx)
-{
-    *e = (struct http_events){.status = status, .ctx = ctx, .beat_ms = HTTP_BEAT_MS};
-    loop_timer_init(&e->tick, loop, on_events_tick, e);
-}
-
-/* Stops the timer. *e must stay valid until evhttp_free has closed the connections. */
-static void http_events_end(struct http_events *e)
-{
-    loop_timer_stop(&e->tick);
-}
-
-/* after evhttp_free */
-static void http_events_close(struct http_events *e)
-{
-    free(e->last);
-    e->last = NULL;
-}
-
 enum { EVERY_METHOD = (EVHTTP_REQ_PATCH << 1) - 1, STATUS_KINDS = 6 };
 
 /* A connection. It belongs to evhttp; we hold a reference to its bufferevent, to notice when it ends. */
 struct http_client {
     struct bufferevent *bev; /* NULL: unused */
     int64_t since_ms;
-    bool streams; /* a stream of events: http_events_end ends it */
+    bool streams; /* a stream of events */
 };
 
 struct http {
@@ -509,14 +475,16 @@ static void answer_text(struct http *h, struct evhttp_request *req, int status, 
         evbuffer_free(body);
 }
 
-/* Answers 200 with the body, or 503 if memory ran out while building it. */
+/* Answers 200 with the body, or 503 if memory ran out while building it; the body can be NULL then. */
 static void answer_made(struct http *h, struct evhttp_request *req, bool made, const char *type,
-                        struct evbuffer *body)
+                        struct evbuffer *take_body)
 {
     if (made)
-        answer(h, req, 200, type, body);
+        answer(h, req, 200, type, take_body);
     else
         answer_text(h, req, 503, "no memory for an answer");
+    if (take_body)
+        evbuffer_free(take_body);
 }
 
 static const char *why_not_ready(const struct http *h)
@@ -547,8 +515,6 @@ static void say_metrics(struct http *h, struct evhttp_request *req)
         h->ops->metrics(h->ctx, &m);
     }
     answer_made(h, req, m.out && !m.failed, "text/plain; version=0.0.4; charset=utf-8", m.out);
-    if (m.out)
-        evbuffer_free(m.out);
 }
 
 static int add_dump(const char *text, size_t bytes, void *out)
@@ -580,8 +546,6 @@ static void say_status(struct http *h, struct evhttp_request *req, bool page)
                evbuffer_add(out, "\n", 1) == 0;
     answer_made(h, req, made, page ? "text/html; charset=utf-8" : "application/json", out);
     json_decref(status);
-    if (out)
-        evbuffer_free(out);
 }
 
 /* NULL: no such file. */
@@ -598,8 +562,6 @@ static void say_file(struct http *h, struct evhttp_request *req, const struct ht
     struct evbuffer *out = evbuffer_new();
     bool made = out && evbuffer_add_reference(out, f->data, f->bytes, NULL, NULL) == 0;
     answer_made(h, req, made, f->type, out);
-    if (out)
-        evbuffer_free(out);
 }
 
 static struct http_client *client_of(struct http *h, struct evhttp_request *req)
@@ -615,14 +577,15 @@ static void say_events(struct http *h, struct evhttp_request *req)
 {
     static const char type[] = "text/event-stream";
     struct http_client *c = client_of(h, req);
+    struct http_stream *s = free_place(&h->events);
     if (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD) {
         answer(h, req, 200, type, NULL);
-    } else if (!c || http_events_full(&h->events)) {
+    } else if (!c || !s) {
         answer_text(h, req, 503, "too many event streams are open: use /status instead");
     } else {
         c->streams = true;
         add_headers(h, req, 200, type);
-        http_events_take(&h->events, req);
+        http_events_take(&h->events, s, req);
     }
 }
 
@@ -710,7 +673,8 @@ enum err http_open(struct http **out, struct loop *loop, int take_fd, const stru
     h->connection_ms = HTTP_CONNECTION_MS;
     h->said_ms = clock_now_ms() - LISTEN_SAY_MS;
     loop_timer_init(&h->tick, loop, on_tick, h);
-    http_events_init(&h->events, loop, make_status, h);
+    h->events = (struct http_events){.status = make_status, .ctx = h, .beat_ms = HTTP_BEAT_MS};
+    loop_timer_init(&h->events.tick, loop, on_events_tick, &h->events);
     evhttp_set_allowed_methods(h->evhttp, EVERY_METHOD); /* so that our own code answers 405 */
     evhttp_set_max_headers_size(h->evhttp, HTTP_HEAD_BYTES);
     evhttp_set_max_body_size(h->evhttp, HTTP_BODY_BYTES);
@@ -739,7 +703,7 @@ enum err http_open_again(struct http **out, struct loop *loop, int fd, const str
 void http_tell(struct http *h)
 {
     if (h)
-        http_events_now(&h->events);
+        on_events_tick(&h->events);
 }
 
 void http_beat_ms(struct http *h, int64_t ms)
@@ -757,9 +721,9 @@ void http_close(struct http *h)
     if (!h)
         return;
     loop_timer_stop(&h->tick);
-    http_events_end(&h->events);
-    evhttp_free(h->evhttp); /* also frees the listener and all connections */
-    http_events_close(&h->events);
+    loop_timer_stop(&h->events.tick);
+    evhttp_free(h->evhttp); /* also frees the listener and all connections, whose streams end */
+    free(h->events.last);
     for (uint32_t i = 0; i < HTTP_OPEN_MAX; i++)
         if (h->client[i].bev)
             let_go(&h->client[i]);

@@ -21,8 +21,8 @@
 /* Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) for the server of http.h. A
  * client of /events gets the status immediately, and again after each change, until either side ends the stream.
  * Sequence: http_events_take answers a request. Every HTTP_EVENTS_MS an event is sent if the status has changed; a
- * comment follows after HTTP_BEAT_MS without one. The client closes, or http_events_end.
- * Failures: if HTTP_STREAMS_MAX are open, the caller refuses the request. A client that does not read gets nothing
+ * comment follows after HTTP_BEAT_MS without one. The client closes, or http_close.
+ * Failures: if HTTP_STREAMS_MAX are open, the request is refused. A client that does not read gets nothing
  * more until it has read; after HTTP_UNREAD_MS its connection is closed.
  * A status is built once for all streams, in at most 1 % of the thread's time: if building it took x ms, the timer
  * builds the next one at least 100 x ms later. */

@@ -242,15 +242,6 @@ static enum err next_rows(void *ctx, struct row_group *g, struct errmsg *e)
     return ERR_OK;
 }
 
-static void write_image(struct cut_save *s, struct shard_image *image, struct cut_saved *out)
-{
-    const struct cut_save_config *c = &s->config;
-    const struct checkpoint_shard *b = &image->blocks;
-    sleep_as_the_disk(s, b->elems * sizeof(float) * (1 + b->slots));
-    broken_find(&s->broken, b);
-    out->err = checkpoint_write_shard((struct cut){c->place, s->cut}, b, &out->file, &out->e);
-}
-
 static struct shard_image *take_image(struct cut_save *s)
 {
     pthread_mutex_lock(&s->lock);
@@ -268,7 +259,11 @@ static void run(void *arg)
     if (image) {
         struct cut_saved *out = s->out;
         s->out = NULL;
-        write_image(s, image, out);
+        const struct cut_save_config *c = &s->config;
+        const struct checkpoint_shard *b = &image->blocks;
+        sleep_as_the_disk(s, b->elems * sizeof(float) * (1 + b->slots));
+        broken_find(&s->broken, b);
+        out->err = checkpoint_write_shard((struct cut){c->place, s->cut}, b, &out->file, &out->e);
         shard_image_free(image);
         out->seconds = (double)(clock_now_ms() - began_ms + 1) / 1000;
         out->broken = s->broken;
@@ -279,15 +274,6 @@ static void run(void *arg)
 }
 
 /* ---- called by the shard's thread ---- */
-
-static void open_pipe(struct cut_save *s)
-{
-    struct checkpoint_rows *rows = &s->image->rows;
-    memcpy(s->table, rows->table, rows->tables * sizeof *rows->table);
-    row_pipe_open(&s->pipe, s->table, rows->tables, s->config.on_room, s->config.ctx);
-    rows->next = next_rows;
-    rows->ctx = s;
-}
 
 enum err cut_save_begin(struct cut_save **out, struct disk_thread *writer,
                         const struct cut_save_config *config, struct shard_image *take)
@@ -308,8 +294,13 @@ enum err cut_save_begin(struct cut_save **out, struct disk_thread *writer,
     s->rows_over = !s->has_rows;
     atomic_init(&s->users, 2);
     pthread_mutex_init(&s->lock, NULL);
-    if (s->has_rows)
-        open_pipe(s);
+    if (s->has_rows) {
+        struct checkpoint_rows *rows = &s->image->rows;
+        memcpy(s->table, rows->table, rows->tables * sizeof *rows->table);
+        row_pipe_open(&s->pipe, s->table, rows->tables, s->config.on_room, s->config.ctx);
+        rows->next = next_rows;
+        rows->ctx = s;
+    }
     enum err err = disk_thread_post(writer, run, s);
     if (err) {
         atomic_store(&s->users, 1);

@@ -76,13 +76,6 @@ static int live(struct process *p, enum ending ending)
     return wrong(err_set(&e, err_of_errno(errno), "the listening socket: %s", strerror(errno)), &e);
 }
 
-static enum err check_descriptors(const struct process *p, struct errmsg *e)
-{
-    uint32_t threads = p->job.ps.threads ? p->job.ps.threads : cores_usable();
-    uint32_t trainers = p->cluster.n_workers + p->cluster.separate_chief;
-    return ulimits_check_descriptors(descriptors_of_ps(threads, trainers), e);
-}
-
 /* Check flags and job file: everything that can be wrong is found before the process changes anything. */
 static enum err begin(struct process *p, struct errmsg *e)
 {
@@ -112,7 +105,11 @@ static enum err begin(struct process *p, struct errmsg *e)
     (void)snprintf(who, sizeof who, "ps %u", cluster->index);
     log_init(who, log_level_of(p->flags.log_level));
     err = load_job(p, e);
-    return err ? err : check_descriptors(p, e);
+    if (err)
+        return err;
+    uint32_t threads = p->job.ps.threads ? p->job.ps.threads : cores_usable();
+    uint32_t trainers = p->cluster.n_workers + p->cluster.separate_chief;
+    return ulimits_check_descriptors(descriptors_of_ps(threads, trainers), e);
 }
 
 static enum err open_ports(struct process *p, struct errmsg *e)
@@ -126,13 +123,6 @@ static enum err open_ports(struct process *p, struct errmsg *e)
     return err ? err : http_bind(&p->http_fd, &p->flags.http, p->cluster.bind, e);
 }
 
-/* The job file can have changed for the next chief, for example to more epochs. */
-static enum err load_job_again(struct process *p, struct errmsg *e)
-{
-    job_close(&p->job);
-    return load_job(p, e);
-}
-
 static int run(struct process *p)
 {
     struct errmsg e = {""};
@@ -144,8 +134,10 @@ static int run(struct process *p)
     int exit_code = live(p, look_back(p));
     while (exit_code == SERVER_RESTS) {
         signals_last_words(p->flags.termination_message, "asked to stop: the job is done");
-        if (p->flags.waits)
-            err = load_job_again(p, &e);
+        if (p->flags.waits) { /* the job file can have changed for the next chief */
+            job_close(&p->job);
+            err = load_job(p, &e);
+        }
         if (err)
             return wrong(err, &e);
         mem_give_back();

@@ -226,24 +226,19 @@ static void on_failed(struct server *s, const Gradwire__Done *m)
                  s->failed_why, m->linger_s);
 }
 
-/* Only the ps have the steps since the last checkpoint, and a chief that is started with other arguments can continue. */
-static void keep_for_another(struct server *s, const Gradwire__Done *m)
-{
-    note_failed(s, 0, m->text);
-    log_warn("the chief failed before it could train: %s; waiting for another one, for "
-             "timeouts.ps_rejoin_s (%u s) since the last one was connected",
-             s->failed_why, s->config->job->timeouts.ps_rejoin_s);
-}
-
 /* If a chief is connected, the one that has failed is another process, such as one that was started by mistake. */
 static void hello_of_failed_chief(struct client *c, const Gradwire__Done *m)
 {
     struct server *s = c->server;
     if (s->chief || m->exit_code <= 0 || m->exit_code >= FAILED_CODES)
         log_warn("%s: another process of the chief has failed: %s", conn_peer(c->conn), m->text);
-    else if (life_is[s->life].entered)
-        keep_for_another(s, m);
-    else if (!s->failed_code)
+    else if (life_is[s->life].entered) {
+        /* only the ps have the steps since the last checkpoint: a chief that is started with other arguments can go on */
+        note_failed(s, 0, m->text);
+        log_warn("the chief failed before it could train: %s; waiting for another one, for "
+                 "timeouts.ps_rejoin_s (%u s) since the last one was connected",
+                 s->failed_why, s->config->job->timeouts.ps_rejoin_s);
+    } else if (!s->failed_code)
         on_failed(s, m);
     conn_finish(c->conn, ERR_CLOSED, "a chief that failed has said so");
 }
@@ -485,14 +480,6 @@ static void tell_fenced(struct server *s, uint32_t worker)
         msg_send(s->chief->conn, FRAME_FENCED, &m.base, NULL, 0);
 }
 
-/* A shard thread has processed this fence. Incarnations are unique, so the number identifies it. */
-static void on_fenced(struct server *s, uint64_t incarnation)
-{
-    for (uint32_t i = 0; i < WORKERS_MAX; i++)
-        if (s->fence[i].waits && s->fence[i].incarnation == incarnation && --s->fence[i].waits == 0)
-            tell_fenced(s, i);
-}
-
 static void on_done(struct server *s, const Gradwire__Done *m)
 {
     if (m->exit_code) {
@@ -513,16 +500,6 @@ static void on_done(struct server *s, const Gradwire__Done *m)
         end(s, rests ? SERVER_RESTS : 0);
 }
 
-/* The training data of the run that this ps holds from now on are the chief's. */
-static void keep_data(struct server *s)
-{
-    const Gradwire__Contents *contents = s->chief->hello->contents;
-    bool told = contents && contents->fingerprint.len == sizeof s->data;
-    if (told)
-        memcpy(s->data, contents->fingerprint.data, sizeof s->data);
-    s->host.data = told ? s->data : NULL;
-}
-
 static void on_enter(struct server *s, const Gradwire__Enter *m)
 {
     s->life = life_next(s->life, LIFE_ENTER);
@@ -534,7 +511,12 @@ static void on_enter(struct server *s, const Gradwire__Enter *m)
     (void)snprintf(s->journal, sizeof s->journal, "%s", m->journal);
     s->journal_lines = m->journal_lines;
     s->journal_crc = m->journal_crc;
-    keep_data(s);
+    /* The training data of the run that this ps holds from now on are the chief's. */
+    const Gradwire__Contents *contents = s->chief->hello->contents;
+    bool told = contents && contents->fingerprint.len == sizeof s->data;
+    if (told)
+        memcpy(s->data, contents->fingerprint.data, sizeof s->data);
+    s->host.data = told ? s->data : NULL;
     if (m->mode == GRADWIRE__ENTER_MODE__RESTORE)
         log_info("generation %" PRIu64 ": resuming from checkpoint %" PRIu64, s->generation.number,
                  (uint64_t)m->cut);
@@ -649,21 +631,15 @@ static enum err on_frame(struct conn *c, void *owner)
     return ERR_OK;
 }
 
-/* The chief that this process waits for in vain may be a peer that could not even send a hello, as one with TLS. */
-static void keep_stranger(struct server *s, const char *peer, enum err code, const char *why)
-{
-    if (!s->chief && !s->refused[0] && (code == ERR_PROTO || code == ERR_TLS))
-        (void)snprintf(s->refused, sizeof s->refused, "%s: %s", peer, why);
-}
-
 static void on_close(struct conn *c, void *owner, enum err code, const char *why)
 {
     struct client *client = owner;
     struct server *s = client->server;
     bool pending = client->pending.of; /* conn.c has logged it from time to time */
-    if (pending)
-        keep_stranger(s, conn_peer(c), code, why);
-    else if (code == ERR_PROTO || code == ERR_TOOBIG)
+    /* The chief that this process waits for in vain may be a peer that could not even send a hello, as one with TLS. */
+    if (pending && !s->chief && !s->refused[0] && (code == ERR_PROTO || code == ERR_TLS))
+        (void)snprintf(s->refused, sizeof s->refused, "%s: %s", conn_peer(c), why);
+    else if (!pending && (code == ERR_PROTO || code == ERR_TOOBIG))
         log_warn("%s: connection closed: %s", conn_peer(c), why);
     if (s->chief == client) {
         s->chief = NULL;
@@ -743,7 +719,11 @@ static void on_letter(void *arg, struct mail *m)
         on_status(s, (uint32_t)m->number, m->data);
         m->data = NULL;
     } else if (m->type == SHARD_FENCED) {
-        on_fenced(s, m->number);
+        /* A shard thread has processed this fence. Incarnations are unique, so the number identifies it. */
+        for (uint32_t i = 0; i < WORKERS_MAX; i++)
+            if (s->fence[i].waits && s->fence[i].incarnation == m->number &&
+                --s->fence[i].waits == 0)
+                tell_fenced(s, i);
     } else if (m->type == SHARD_STORE) {
         chief_place_on_letter(&s->chief_place, m->number, s->chief ? s->chief->conn : NULL);
     } else if (m->type == SHARD_SNAPSHOT) {

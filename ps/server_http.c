@@ -177,14 +177,6 @@ static void put_copies(const struct server_http *w, struct metrics *m)
                "Time that training waited for it.", r->counts.held_s);
 }
 
-static void join_staleness(struct staleness *to, const Gradwire__WorkerStaleness *from)
-{
-    struct staleness more = {from->count, from->sum, from->max, {0}};
-    for (size_t k = 0; k < from->n_histogram && k < STALENESS_BUCKETS; k++)
-        more.bucket[k] = from->histogram[k];
-    staleness_join(to, &more);
-}
-
 /* Sum one worker's staleness over all shards of this process. False: there is none. */
 static bool staleness_of(const struct server_http *w, uint32_t worker, struct staleness *out)
 {
@@ -194,7 +186,8 @@ static bool staleness_of(const struct server_http *w, uint32_t worker, struct st
     for (uint32_t at = 0; (r = next_shard(w, &at));)
         for (size_t i = 0; i < r->status->n_staleness; i++)
             if (r->status->staleness[i]->worker == worker) {
-                join_staleness(out, r->status->staleness[i]);
+                const struct staleness more = msg_staleness_get(r->status->staleness[i]);
+                staleness_join(out, &more);
                 found = true;
             }
     return found;

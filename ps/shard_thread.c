@@ -561,14 +561,6 @@ static void take_connection(struct shard_thread *t, struct take *take)
 
 /* ---- letters ---- */
 
-/* The files of later cuts must not get into the directory of another job, if DIR is removed. */
-static void guard_output(const struct shard_thread *t)
-{
-    struct errmsg e;
-    if (dirguard_begin(t->output, -1, &e))
-        log_warn("%s", e.text);
-}
-
 /* Shared storage may show a new file late. Errors other than "no such file" do not say whose directory it is. */
 static bool lacks_token(const char *path, enum checkpoint_store store)
 {
@@ -598,8 +590,12 @@ static enum err find_storage(struct shard_thread *t, const Gradwire__Enter *m, s
     if (t->remote && !was && t->thread == 0)
         log_info("the chief writes the checkpoints: %s is not on its storage%s",
                  t->checkpoints.where, store == STORE_CHIEF ? " (checkpoint.store)" : "");
-    if (!t->remote && t->thread == 0)
-        guard_output(t);
+    if (!t->remote && t->thread == 0) {
+        /* The files of later cuts must not get into the directory of another job, if DIR is removed. */
+        struct errmsg why;
+        if (dirguard_begin(t->output, -1, &why))
+            log_warn("%s", why.text);
+    }
     return ERR_OK;
 }
 
@@ -611,13 +607,6 @@ static void tell_snapshot(struct shard_thread *t, double seconds)
         return; /* without memory the estimate stays as it is */
     *s = (struct shard_snapshot){shard_facts(t->shard).state_bytes, seconds};
     post_out(t, SHARD_SNAPSHOT, t->thread, s, mem_free);
-}
-
-static void fence(struct shard_thread *t, const Gradwire__Fence *m)
-{
-    shard_fence(t->shard, m->worker, m->incarnation);
-    close_fenced(t);
-    post_out(t, SHARD_FENCED, m->incarnation, NULL, NULL);
 }
 
 static void enter(struct shard_thread *t, const Gradwire__Enter *m)
@@ -637,7 +626,10 @@ static void enter(struct shard_thread *t, const Gradwire__Enter *m)
 static void tell_shard(struct shard_thread *t, enum frame_type type, const ProtobufCMessage *m)
 {
     if (type == FRAME_FENCE) {
-        fence(t, (const Gradwire__Fence *)m);
+        const Gradwire__Fence *fence = (const Gradwire__Fence *)m;
+        shard_fence(t->shard, fence->worker, fence->incarnation);
+        close_fenced(t);
+        post_out(t, SHARD_FENCED, fence->incarnation, NULL, NULL);
         return;
     }
     if (type == FRAME_ENTER) {
@@ -683,18 +675,14 @@ static void report_status(struct shard_thread *t, enum shard_letter letter)
     post_out(t, (int)letter, t->thread, r, shard_report_free);
 }
 
-/* Without this the job would train on without checkpoints. */
-static void look_for_dir(struct shard_thread *t)
-{
-    struct errmsg e;
-    if (!t->remote && dirguard_check(&e))
-        fail(t, ERR_STATE, e.text);
-}
-
 static void heard_saved(struct shard_thread *t, const struct cut_saved *s)
 {
-    if (s->err == ERR_STATE)
-        look_for_dir(t);
+    if (s->err == ERR_STATE) {
+        /* Without this the job would train on without checkpoints. */
+        struct errmsg e;
+        if (!t->remote && dirguard_check(&e))
+            fail(t, ERR_STATE, e.text);
+    }
     t->counts.saved += !s->err;
     t->counts.not_saved += s->err && !s->given_up;
     if (!s->err)

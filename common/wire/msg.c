@@ -155,6 +155,14 @@ Gradwire__CodecCost msg_codec_cost(const struct codec_cost *c)
     return m;
 }
 
+struct staleness msg_staleness_get(const Gradwire__WorkerStaleness *m)
+{
+    struct staleness s = {m->count, m->sum, m->max, {0}};
+    for (size_t k = 0; k < m->n_histogram && k < STALENESS_BUCKETS; k++)
+        s.bucket[k] = m->histogram[k];
+    return s;
+}
+
 struct codec_cost msg_codec_cost_get(const Gradwire__CodecCost *m)
 {
     if (!m)

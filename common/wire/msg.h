@@ -10,6 +10,7 @@
 #include "common/codec/codec.h"
 #include "common/math/optimizer.h"
 #include "common/parameters/layout.h"
+#include "common/parameters/staleness.h"
 #include "common/rows/row_layout.h"
 #include "common/wire/frame.h"
 #include "proto/gradwire.pb-c.h"
@@ -27,6 +28,7 @@ bool generation_equal(struct generation a, struct generation b);
 /* A codec's costs as a message field, and back; NULL becomes zeros. */
 Gradwire__CodecCost msg_codec_cost(const struct codec_cost *c);
 struct codec_cost msg_codec_cost_get(const Gradwire__CodecCost *m);
+struct staleness msg_staleness_get(const Gradwire__WorkerStaleness *m);
 
 /* Returns the descriptor of a frame type's head; NULL for an unknown type. */
 const ProtobufCMessageDescriptor *msg_descriptor(uint32_t type);

@@ -40,11 +40,6 @@ static void set_node(struct tree_nodes *s, uint32_t bit)
     s->bits[bit / 64] |= UINT64_C(1) << (bit % 64);
 }
 
-static void unset_node(struct tree_nodes *s, uint32_t bit)
-{
-    s->bits[bit / 64] &= ~(UINT64_C(1) << (bit % 64));
-}
-
 /* A node has arrived: mark it, and each node above it whose other half is marked. */
 static void note_node(struct gate *g, uint32_t chunk, uint32_t bit)
 {
@@ -78,7 +73,7 @@ static void forget_nodes(struct gate *g, uint32_t chunk)
             continue;
         assert(p->chunks[bit] > 0 && (p->chunks[bit] < g->chunks || p->wholes > 0));
         if (p->chunks[bit]-- == g->chunks) {
-            unset_node(&p->whole, bit);
+            p->whole.bits[bit / 64] &= ~(UINT64_C(1) << (bit % 64));
             p->wholes--;
         }
     }

@@ -46,12 +46,6 @@ static void go_on(struct shard *s, bool was_held)
         s->mode->release(s);
 }
 
-static void fail(struct shard *s)
-{
-    s->io->save_end(s->ctx);
-    shard_on_saved(s, s->cut.number, NULL, NULL, "no memory to keep rows for a checkpoint");
-}
-
 static enum err save(struct shard *s, const struct row_cut_rows *g)
 {
     const struct row_group group = {g->bucket, g->table,  g->rows,   g->mixed,       g->stamp,
@@ -81,7 +75,8 @@ bool shard_copy(struct shard *s)
     if (!err && over)
         err = save(s, &(struct row_cut_rows){.rows = 0});
     if (err) {
-        fail(s);
+        s->io->save_end(s->ctx);
+        shard_on_saved(s, s->cut.number, NULL, NULL, "no memory to keep rows for a checkpoint");
     } else {
         if (over)
             shard_cut_end_rows(s);

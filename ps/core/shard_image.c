@@ -31,15 +31,6 @@ static uint32_t list_tables(const struct shard *s, struct checkpoint_table table
     return l->tables;
 }
 
-/* The memory bound for kept rows. Rows that wait to be written count, too, since they are in addition to the tables. */
-static uint64_t kept_most(const struct shard *s)
-{
-    const struct shard_beside *of = &s->rows.beside;
-    uint64_t share = row_tables_bytes(&s->rows.tables) / 100 * of->percent;
-    uint64_t most = share > of->least_bytes ? share : of->least_bytes;
-    return most > 2 * SHARD_SAVE_BYTES ? most - SHARD_SAVE_BYTES : most;
-}
-
 static enum err begin_rows(struct shard *s, struct shard_image *image)
 {
     struct row_tables *t = &s->rows.tables;
@@ -50,7 +41,13 @@ static enum err begin_rows(struct shard *s, struct shard_image *image)
                                            .tables = list_tables(s, image->table),
                                            .table = image->table};
     image->blocks.rows = &image->rows;
-    return row_tables_begin_cut(t, now, kept_most(s));
+    const struct shard_beside *of = &s->rows.beside;
+    uint64_t share = row_tables_bytes(&s->rows.tables) / 100 * of->percent;
+    uint64_t most = share > of->least_bytes ? share : of->least_bytes;
+    if (most >
+        2 * SHARD_SAVE_BYTES) /* rows that wait to be written are in addition to the tables, too */
+        most -= SHARD_SAVE_BYTES;
+    return row_tables_begin_cut(t, now, most);
 }
 
 static enum err take_rows(void *ctx, const struct row_group *g, struct errmsg *e)
@@ -87,14 +84,6 @@ static enum err take_sketch(void *ctx, const struct row_group *g, struct errmsg 
     if (a->bucket_bytes == g->sketch_bytes)
         memcpy(row_admit_sketch(a, g->bucket), g->sketch, g->sketch_bytes);
     return ERR_OK;
-}
-
-/* The lead shard gets the counters of all shards, because the earlier run may have had other shards. */
-static void take_counts(struct shard *s, const struct manifest *m)
-{
-    s->rows.tables.budget.squeezed += s->index == 0 ? m->squeezed : 0;
-    for (uint32_t i = 0; s->index == 0 && i < m->counted && i < s->layout.rows->tables; i++)
-        row_counts_add(&s->rows.tables.counts[i], &m->table[i]);
 }
 
 static enum err end_rows(struct shard *s, struct errmsg *e)
@@ -187,7 +176,10 @@ enum err shard_image_load(struct shard *s, uint64_t cut, struct manifest *m, str
     if (!err && s->rows.on) {
         s->rows.clock_before = m->file[0].clock - m->step;
         row_tables_count(&s->rows.tables, m->file[0].clock);
-        take_counts(s, m);
+        /* The lead shard gets the counters of all shards, because the earlier run may have had other shards. */
+        s->rows.tables.budget.squeezed += s->index == 0 ? m->squeezed : 0;
+        for (uint32_t i = 0; s->index == 0 && i < m->counted && i < s->layout.rows->tables; i++)
+            row_counts_add(&s->rows.tables.counts[i], &m->table[i]);
     }
     return err;
 }

@@ -10,16 +10,6 @@
 
 #include "ps/core/shard_state.h"
 
-/* Called for the first part of a step: drop the rows of the step before the present one. */
-static void begin_step(struct shard *s)
-{
-    row_tables_forget_aside(&s->rows.tables);
-    row_tables_sweep(&s->rows.tables, s->rows.clock_before + s->step);
-    s->rows.before_there = false;
-    if (s->me.chunks == 0)
-        s->before_there = false;
-}
-
 static enum err sum_rows(struct shard *s, uint32_t part, struct row_sum *sum)
 {
     struct shard_sum of;
@@ -36,8 +26,14 @@ static enum err make(struct shard *s, uint32_t part, const struct row_grads *g, 
                                .scale = scale,
                                .clock = s->rows.clock_before + s->step + 1,
                                .aside = true};
-    if (s->sync.parts_made == 0)
-        begin_step(s);
+    if (s->sync.parts_made == 0) {
+        /* The first part of a step: drop the rows of the step before the present one. */
+        row_tables_forget_aside(&s->rows.tables);
+        row_tables_sweep(&s->rows.tables, s->rows.clock_before + s->step);
+        s->rows.before_there = false;
+        if (s->me.chunks == 0)
+            s->before_there = false;
+    }
     enum err err = examples ? row_tables_update(&s->rows.tables, part, g, &u) : ERR_OK;
     err = shard_rows_updated(s, err);
     if (!err)

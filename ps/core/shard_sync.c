@@ -72,18 +72,13 @@ static void finish_if_whole(struct shard *s)
     shard_round_turn(s);
 }
 
-static void sum_complete(struct shard *s, uint32_t first, uint32_t count)
-{
-    for (uint32_t c = first; c < first + count; c++)
-        if (!s->sync.made[c] && gate_complete(&s->sync.gate, c))
-            shard_round_sum(s, c);
-}
-
 /* Make the complete chunks of [first, first + count), and publish them in as few ranges as possible. */
 static void make_complete(struct shard *s, uint32_t first, uint32_t count)
 {
     if (s->sync.round.on) {
-        sum_complete(s, first, count);
+        for (uint32_t c = first; c < first + count; c++)
+            if (!s->sync.made[c] && gate_complete(&s->sync.gate, c))
+                shard_round_sum(s, c);
         return;
     }
     for (uint32_t c = first; c < first + count; c++) {

@@ -103,13 +103,6 @@ static enum err make_slots(struct row_crowd *c)
     return set_slots(c, c->slots ? 2 * c->slots : SLOTS_MIN);
 }
 
-/* Without memory for fewer slots, the present ones stay. */
-static void drop_slots(struct row_crowd *c)
-{
-    if (c->slots > SLOTS_MIN && 16 * c->entries < c->slots)
-        (void)set_slots(c, c->slots / 4);
-}
-
 /* Entries after the free slot move down, unless their search begins after it. */
 static void free_slot(struct row_crowd *c, uint64_t at)
 {
@@ -276,8 +269,9 @@ uint32_t row_crowd_remove(struct row_crowd *c, uint64_t mixed)
     take_from_order(c, mixed);
     if (--c->entries == 0)
         row_crowd_close(c);
-    else
-        drop_slots(c);
+    else if (c->slots > SLOTS_MIN && 16 * c->entries < c->slots)
+        (void)set_slots(c,
+                        c->slots / 4); /* without memory for fewer slots, the present ones stay */
     return row;
 }
 

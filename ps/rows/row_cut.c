@@ -13,11 +13,6 @@
 #include "common/rows/row_layout.h"
 #include "ps/rows/row_table.h"
 
-static inline const float *row_kept_values(const struct row_kept_head *h)
-{
-    return (const float *)(const void *)(h + 1);
-}
-
 /* Chunks are mapped (mmap): the heap would return many of them to the system in a single call, at an arbitrary time. */
 enum { CHUNK_BYTES = 1 << 20 };
 
@@ -419,15 +414,6 @@ static void copy_row(struct row_cut_room *r, const struct row_table *t, uint64_t
     r->rows++;
 }
 
-static void copy_kept(struct row_cut_room *r, const struct row_kept_head *h, uint32_t width)
-{
-    r->mixed[r->rows] = h->mixed;
-    r->stamp[r->rows] = h->stamp;
-    r->count[r->rows] = h->count;
-    memcpy(values_at(r, width), row_kept_values(h), width * sizeof *r->values);
-    r->rows++;
-}
-
 /* Prefetch the rows that were found. */
 static void prefetch(const struct row_table *t, const uint32_t *row, size_t n)
 {
@@ -445,13 +431,18 @@ static void prefetch(const struct row_table *t, const uint32_t *row, size_t n)
 static void merge_kept(struct row_cut *c, uint64_t last, uint32_t most)
 {
     const struct row_kept_head *h;
+    struct row_cut_room *r = c->room;
     uint32_t width = c->kept.pool[c->in_table].width;
     while ((h = row_kept_first(&c->kept, c->in_table)) && h->mixed <= last) {
-        if (c->room->rows == most) {
+        if (r->rows == most) {
             c->mixed = h->mixed;
             return;
         }
-        copy_kept(c->room, h, width);
+        r->mixed[r->rows] = h->mixed;
+        r->stamp[r->rows] = h->stamp;
+        r->count[r->rows] = h->count;
+        memcpy(values_at(r, width), h + 1, width * sizeof *r->values); /* the values follow */
+        r->rows++;
         row_kept_drop_first(&c->kept, c->in_table);
     }
 }

@@ -198,23 +198,6 @@ static void give_back_room(struct row_index *x)
     x->room_bytes = wanted;
 }
 
-/* The first key has position 0 among any number of positions. */
-static void shrink_begin(struct row_index *x)
-{
-    x->shrinks = true;
-    x->places = places_of_at_least(x->entries * 5 / 2);
-    x->kept = x->first;
-    x->cursor = 0;
-}
-
-static void shrink_end(struct row_index *x)
-{
-    x->shrinks = false;
-    x->kept = UINT64_MAX;
-    x->grown = x->places;
-    give_back_room(x);
-}
-
 /* Move the entry at `place` to its position among `places` positions; smaller keys have already moved. */
 static void move_down(struct row_index *x, uint64_t place)
 {
@@ -233,7 +216,10 @@ static void shrink_some(struct row_index *x)
     for (uint32_t i = 0; i < MOVED_A_TIME; i++) {
         const struct row_entry *at = x->entry + x->cursor;
         if (x->cursor >= x->grown && !at->row_1) {
-            shrink_end(x);
+            x->shrinks = false;
+            x->kept = UINT64_MAX;
+            x->grown = x->places;
+            give_back_room(x);
             return;
         }
         if (at->row_1 && at->mixed > x->kept)
@@ -246,8 +232,13 @@ static void shrink_some(struct row_index *x)
 /* An entry was removed. */
 static void shrink(struct row_index *x)
 {
-    if (x->places == x->grown && x->places > PLACES_MIN && x->entries * SPARSE < x->places)
-        shrink_begin(x);
+    if (x->places == x->grown && x->places > PLACES_MIN && x->entries * SPARSE < x->places) {
+        /* The first key has position 0 among any number of positions. */
+        x->shrinks = true;
+        x->places = places_of_at_least(x->entries * 5 / 2);
+        x->kept = x->first;
+        x->cursor = 0;
+    }
     if (x->shrinks)
         shrink_some(x);
     else if (x->places != x->grown)

@@ -38,14 +38,6 @@ static uint64_t whole_words(uint64_t bytes)
     return (bytes + 7) & ~UINT64_C(7);
 }
 
-static struct run run_of(const struct row_keys *asked, uint32_t list, struct bucket_range part)
-{
-    const uint64_t *mixed = asked->mixed[list];
-    size_t first = key_below(mixed, asked->keys[list], part.first);
-    size_t end = key_below(mixed, asked->keys[list], part.end);
-    return (struct run){end > first ? mixed + first : NULL, (uint32_t)(end - first)};
-}
-
 /* ---- reading ---- */
 
 static enum err check_bits(const uint64_t *bits, struct run of, uint32_t keys, uint32_t list,
@@ -99,7 +91,10 @@ static enum err read_list(struct part *p, uint32_t list, const struct row_keys *
     p->bits[list] = NULL;
     if (!asked)
         return read_keys(p, list, buckets, r, e);
-    p->of[list] = run_of(asked, list, buckets);
+    const uint64_t *mixed = asked->mixed[list];
+    size_t first = key_below(mixed, asked->keys[list], buckets.first);
+    size_t end = key_below(mixed, asked->keys[list], buckets.end);
+    p->of[list] = (struct run){end > first ? mixed + first : NULL, (uint32_t)(end - first)};
     return read_bits(p, list, r, e);
 }
 

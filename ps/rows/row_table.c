@@ -19,11 +19,6 @@ enum {
 
 /* ---- slabs ---- */
 
-static size_t whole_huge_pages(size_t bytes)
-{
-    return (bytes + MEM_HUGE_PAGE_BYTES - 1) & ~(size_t)(MEM_HUGE_PAGE_BYTES - 1);
-}
-
 static void lay_out(struct row_table *t)
 {
     bool single = t->slot_floats == 1;
@@ -35,7 +30,8 @@ static void lay_out(struct row_table *t)
     t->mask = (UINT32_C(1) << t->shift) - 1;
     size_t bodies = (t->body_floats * sizeof(float)) << t->shift;
     t->heads_at = (bodies + ROW_LINE_BYTES - 1) & ~(size_t)(ROW_LINE_BYTES - 1);
-    t->slab_bytes = whole_huge_pages(t->heads_at + ((size_t)t->head_bytes << t->shift));
+    t->slab_bytes = (t->heads_at + ((size_t)t->head_bytes << t->shift) + MEM_HUGE_PAGE_BYTES - 1) &
+                    ~(size_t)(MEM_HUGE_PAGE_BYTES - 1);
     t->small_rows = (uint32_t)(SMALL_PAGES_BYTES / row_bytes);
 }
 
@@ -59,12 +55,6 @@ static enum err add_slab(struct row_table *t)
 static uint32_t next_of_free(const struct row_table *t, uint32_t row)
 {
     return (uint32_t)row_stamp(t, row);
-}
-
-static void clear(struct row_table *t, uint32_t row)
-{
-    memset(row_weights(t, row), 0, t->body_floats * sizeof(float));
-    memset(row_head(t, row), 0, t->head_bytes);
 }
 
 /* The row is free from now on. */
@@ -115,7 +105,8 @@ static void take_row(struct row_table *t, uint32_t row)
         return;
     }
     t->free = next_of_free(t, row);
-    clear(t, row);
+    memset(row_weights(t, row), 0, t->body_floats * sizeof(float));
+    memset(row_head(t, row), 0, t->head_bytes);
 }
 
 /* ---- the table ---- */

@@ -316,16 +316,6 @@ static enum err find_touched(const struct row_tables *t, const struct row_grads 
     return ERR_OK;
 }
 
-/* Remove a row that was created. If it used the memory of an absent row, that row's contents are lost (a cut has kept its
- * copy), so the absent row is removed, too, as the sweeper would do. */
-static void take_back(struct row_tables *t, uint32_t table, uint64_t mixed, uint32_t old)
-{
-    if (old != ROW_NONE)
-        t->counts[table].evicted +=
-            row_evict_leave(&t->evict[table], row_stamp(t->table[table], old));
-    row_table_remove(t->table[table], mixed);
-}
-
 /* Remove the rows that were created, and undo the counted touches of the keys before `end`, the last one first. */
 static void uncreate(struct row_tables *t, const struct row_grads *g, const struct touched *of,
                      struct touched_end end)
@@ -335,8 +325,14 @@ static void uncreate(struct row_tables *t, const struct row_grads *g, const stru
         for (uint32_t k = i == end.table ? end.key : g->keys[list]; k-- > 0;) {
             if (of->before[i][k] != ROW_NONE)
                 continue;
-            if (of->row[i][k] != ROW_NONE)
-                take_back(t, i, g->mixed[list][k], of->old[i][k]);
+            if (of->row[i][k] != ROW_NONE) {
+                /* If it used the memory of an absent row, that row's contents are lost (a cut has kept its copy), so the
+                 * absent row is removed, too, as the sweeper would do. */
+                if (of->old[i][k] != ROW_NONE)
+                    t->counts[i].evicted +=
+                        row_evict_leave(&t->evict[i], row_stamp(t->table[i], of->old[i][k]));
+                row_table_remove(t->table[i], g->mixed[list][k]);
+            }
             row_admit_undo(&t->admit[i], g->mixed[list][k], of->undo[i][k]);
         }
     }
@@ -419,15 +415,6 @@ static enum err create(struct row_tables *t, const struct row_grads *g, uint64_t
     return ERR_OK;
 }
 
-/* Keep copies of the rows that a cut still needs before they change. Created rows are not in the cut. */
-static void keep_for_cut(struct row_tables *t, const struct row_grads *g, const struct touched *of)
-{
-    for (uint32_t i = 0; i < t->layout->tables; i++) {
-        uint32_t list = t->layout->table[i].list;
-        row_cut_keep(&t->cut, i, g->mixed[list], of->before[i], g->keys[list]);
-    }
-}
-
 /* Count the new stamps of touched rows. */
 static void count_stamps(struct row_tables *t, const struct row_grads *g, const struct touched *of,
                          uint64_t clock)
@@ -484,7 +471,11 @@ enum err row_tables_update(struct row_tables *t, uint32_t part, const struct row
     if (!err)
         err = create(t, g, u->clock, &of);
     if (!err) {
-        keep_for_cut(t, g, &of);
+        /* Keep copies of the rows that a cut still needs before they change. Created rows are not in the cut. */
+        for (uint32_t i = 0; i < t->layout->tables; i++) {
+            uint32_t list = t->layout->table[i].list;
+            row_cut_keep(&t->cut, i, g->mixed[list], of.before[i], g->keys[list]);
+        }
         count_stamps(t, g, &of, u->clock);
         update(t, g, &of, u);
     } else {

@@ -38,9 +38,7 @@ void stale_take(struct chief *c, const Gradwire__ShardStatus *m)
             from->worker < CHIEF_WORKERS_MAX ? entry(c, m->shard, from->worker) : NULL;
         if (!to)
             continue;
-        to->counted = (struct staleness){from->count, from->sum, from->max, {0}};
-        for (size_t k = 0; k < from->n_histogram && k < STALENESS_BUCKETS; k++)
-            to->counted.bucket[k] = from->histogram[k];
+        to->counted = msg_staleness_get(from);
     }
 }
 

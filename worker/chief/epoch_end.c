@@ -32,11 +32,6 @@ bool best_cut_ask(struct best_cut *c, struct control *control, uint64_t epoch, u
     return true;
 }
 
-static void best_cut_drop(struct best_cut *c)
-{
-    c->asked = c->copied = false;
-}
-
 /* Handle TRAIN_KEPT; takes kept->hold. A report about another request is ignored. Errors: the cut of c->epoch failed, or is not
  * the best one's now. */
 static enum err best_cut_on(struct best_cut *c, struct best *best, struct train_kept *kept,
@@ -243,7 +238,7 @@ static void welcomed(void *ctx)
     begin_log(end);
     end->finish_asked = end->evaluate_asked = end->step_due = false;
     end->final_seen = end->finished = end->goes_back = false;
-    best_cut_drop(&end->best_cut);
+    end->best_cut.asked = end->best_cut.copied = false;
     end->evaluated_step = UINT64_MAX;
     end->may_lack |= end->config.log->n > 0; /* this process was killed while it was parked */
     if (end->enough_epoch && end->terms->settings.redo)
@@ -375,12 +370,6 @@ static uint64_t end_of(const struct epoch_end *end, uint64_t epoch)
                             : epoch * end->terms->settings.batches_per_epoch;
 }
 
-/* True if look_at will keep the evaluation as the best. */
-static bool will_keep(const struct epoch_end *end, uint64_t epoch)
-{
-    return !end->enough_epoch && best_is_beaten(end->config.best, epoch, &end->result->eval);
-}
-
 static struct epoch_line line_of(const struct epoch_end *end, uint64_t epoch,
                                  const struct sums *trained, double now_s)
 {
@@ -392,7 +381,8 @@ static struct epoch_line line_of(const struct epoch_end *end, uint64_t epoch,
         .trained = evaluation_of_sums(job, trained->examples, trained->loss, trained->metric),
         .has_eval = end->evaluating.evaluator != NULL,
         .eval = end->result->eval,
-        .best = end->evaluating.evaluator && will_keep(end, epoch)};
+        .best = end->evaluating.evaluator && !end->enough_epoch && /* look_at will keep it */
+                best_is_beaten(end->config.best, epoch, &end->result->eval)};
     if (line.has_eval)
         epoch_log_name_data(&line, end->config.eval->contents);
     return line;
@@ -727,14 +717,6 @@ static void published(void *ctx, uint64_t step)
 
 /* ---- between two tasks ---- */
 
-static void tell_step(struct epoch_end *end)
-{
-    end->step_due = false;
-    if (end->terms->settings.redo && session_is_at_end(end->session))
-        say_enough(end);
-    post(end, CONTROL_STEP, NULL);
-}
-
 /* True: the shards are beyond the step of an evaluation that was the best and is not kept. A rollback is asked for. */
 static bool goes_back(struct epoch_end *end)
 {
@@ -784,8 +766,12 @@ static bool between_steps(struct epoch_end *end)
     }
     if (end->lines_due || best_cut_is_made(&end->best_cut))
         return false;
-    if (end->step_due)
-        tell_step(end);
+    if (end->step_due) {
+        end->step_due = false;
+        if (end->terms->settings.redo && session_is_at_end(end->session))
+            say_enough(end);
+        post(end, CONTROL_STEP, NULL);
+    }
     if (end->finish_asked && session_is_at_end(end->session) && !best_cut_is_open(&end->best_cut) &&
         is_judged(end, step))
         finish(end);

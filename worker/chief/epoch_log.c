@@ -190,24 +190,20 @@ static bool count(const json_t *object, const char *key, uint64_t *out)
     return json_is_integer(value) && json_integer_value(value) >= 0;
 }
 
-/* An epoch that was the best by another monitor is not the best. */
-static bool is_best(const json_t *one, const struct job *job)
-{
-    const char *by = json_string_value(json_object_get(one, best_by));
-    return by && job->training.monitor != MONITOR_NONE && strcmp(by, best_monitor_name(job)) == 0;
-}
-
 static bool line_of(const json_t *one, const struct job *job, const char **uuid,
                     struct epoch_line *line)
 {
     const json_t *trained = json_object_get(one, "train"), *eval = json_object_get(one, "eval");
     const char *data = json_string_value(json_object_get(one, "eval_data"));
     *uuid = json_string_value(json_object_get(one, "job"));
+    const char *by = json_string_value(json_object_get(one, best_by));
     *line = (struct epoch_line){.seconds = number(one, "seconds"),
                                 .trained = evaluation_read(job, trained, number),
                                 .has_eval = json_is_object(eval),
                                 .eval = evaluation_read(job, eval, number),
-                                .best = is_best(one, job)};
+                                /* the best by another monitor is not the best */
+                                .best = by && job->training.monitor != MONITOR_NONE &&
+                                        strcmp(by, best_monitor_name(job)) == 0};
     (void)snprintf(line->data, sizeof line->data, "%s", data ? data : "");
     return *uuid && json_is_object(trained) && !isnan(line->seconds) &&
            count(one, "epoch", &line->epoch) && count(one, "step", &line->step) && line->epoch > 0;

@@ -346,15 +346,6 @@ static enum err host_start(void *role, struct control *control, struct errmsg *e
     return chief_on_worker_up(h->chief, 0, &own, clock_now_ms(), e);
 }
 
-/* Report the newest cut to the launcher's `status`. */
-static void tell_published(struct host *h)
-{
-    const struct chief_facts f = chief_facts(h->chief);
-    if (f.cut != UINT64_MAX && f.cut != h->cut_told)
-        progress_checkpoint(h->config.progress_fd, f.cut, f.cut_step);
-    h->cut_told = f.cut;
-}
-
 /* Messages of the own worker. Its first hello was sent for it; a hello of its own means that it comes back. */
 static void on_own(struct host *h, enum frame_type type, const ProtobufCMessage *m, int64_t now)
 {
@@ -413,7 +404,11 @@ static void host_on_letter(void *role, struct mail *m)
         h->not_published += m->data != NULL;
         h->published_ms = m->data ? h->published_ms : now;
         chief_on_published(h->chief, m->number, m->data, now);
-        tell_published(h);
+        /* Report the newest cut to the launcher's `status`. */
+        const struct chief_facts f = chief_facts(h->chief);
+        if (f.cut != UINT64_MAX && f.cut != h->cut_told)
+            progress_checkpoint(h->config.progress_fd, f.cut, f.cut_step);
+        h->cut_told = f.cut;
     } else if (m->type == HOST_LOOKED) {
         host_on_looked(h, m->number, m->data);
     } else if (m->type == HOST_JOURNALED) {

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/process/dirlock.h"
@@ -155,12 +154,6 @@ struct lines {
     bool whole; /* they replace the file's contents */
 };
 
-static void lines_free(struct lines *l)
-{
-    mem_free(l->text);
-    mem_free(l);
-}
-
 static void complain_of_history(struct host *h, const char *why)
 {
     if (!h->epochs_complained)
@@ -185,7 +178,8 @@ static void write_lines(void *arg)
         l->host->epochs_unsynced = true;
     if (!l->whole)
         control_to_train(l->host->control, TRAIN_NOTED, 0);
-    lines_free(l);
+    mem_free(l->text);
+    mem_free(l);
 }
 
 /* The history must be on disk before a cut that has learned those epochs. */
@@ -353,14 +347,6 @@ static int64_t judging_ms(double seconds)
     return seconds > 0 ? (int64_t)(1000 * (seconds < JUDGING_MAX_S ? seconds : JUDGING_MAX_S)) : 0;
 }
 
-/* `own`: "" if the job is not exact whatever multiplies. */
-static void find_other_kernels(const struct eval_log *log, const char *own, char *other)
-{
-    for (uint32_t i = 0; *own && i < log->kernels; i++)
-        if (strcmp(log->blas[i], own) != 0)
-            (void)snprintf(other, MODEL_BLAS_BYTES, "%s", log->blas[i]);
-}
-
 static void look(void *arg)
 {
     struct search *s = arg;
@@ -377,7 +363,10 @@ static void look(void *arg)
     if (r && (r->final || !s->final)) {
         *found =
             (struct looked){.judged = true, .took_ms = judging_ms(r->seconds), .eval = r->eval};
-        find_other_kernels(&log, h->config.blas, found->other);
+        const char *own = h->config.blas; /* "" if the job is not exact whatever multiplies */
+        for (uint32_t i = 0; *own && i < log.kernels; i++)
+            if (strcmp(log.blas[i], own) != 0)
+                (void)snprintf(found->other, MODEL_BLAS_BYTES, "%s", log.blas[i]);
     }
     eval_log_close(&log);
     manifest_close(&m);

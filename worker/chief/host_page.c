@@ -22,15 +22,6 @@ static void move(double *mean, double value)
         *mean = isfinite(*mean) ? *mean + newest_share * (value - *mean) : value;
 }
 
-/* "[::1]:80" and ":8080" give "[::1]:8080". */
-static void put_http(struct health *h, const char *told, const char *peer)
-{
-    const char *colon = strrchr(peer, ':');
-    int host = told[0] == ':' && colon ? (int)(colon - peer) : 0;
-    (void)snprintf(h->http, sizeof h->http, "%.*s%.*s", host < 250 ? host : 0, peer,
-                   VITALS_HTTP_BYTES, told);
-}
-
 static void put_work(struct health *h, const Gradwire__Vitals *m, int64_t now_ms)
 {
     double seconds = (double)(now_ms - h->heard_ms) / 1000;
@@ -62,7 +53,11 @@ static void put_warning(struct log_kept *to, const Gradwire__Warning *m)
 void health_hear(struct health *h, const Gradwire__Vitals *m, const char *peer, int64_t now_ms)
 {
     put_work(h, m, now_ms);
-    put_http(h, m->http, peer);
+    /* "[::1]:80" and ":8080" give "[::1]:8080". */
+    const char *colon = strrchr(peer, ':');
+    int host = m->http[0] == ':' && colon ? (int)(colon - peer) : 0;
+    (void)snprintf(h->http, sizeof h->http, "%.*s%.*s", host < 250 ? host : 0, peer,
+                   VITALS_HTTP_BYTES, m->http);
     h->resident_bytes = m->resident_bytes;
     h->warnings = m->n_warnings < LOG_KEPT ? (uint32_t)m->n_warnings : LOG_KEPT;
     for (uint32_t i = 0; i < h->warnings; i++)
@@ -249,44 +244,22 @@ static json_t *warnings_json(const struct host *h)
 
 /* ---- the job ---- */
 
-/* The rate of the newest point, as in the launcher's line. */
-static double rate_of(const struct host *h)
-{
-    const struct history *s = &h->page.steps;
-    return s->n ? s->point[s->n - 1].value[HISTORY_RATE] : (double)NAN;
-}
-
-/* The time left, as in the launcher's line: struct eta. 0 after the last step. */
-static void put_eta(const struct host *h, const struct chief_facts *f, json_t *to)
+/* The rate and the time left of the newest point, as in the launcher's line: struct eta. 0 after the last step. */
+static void put_newest(const struct host *h, const struct chief_facts *f, json_t *to)
 {
     const struct history *s = &h->page.steps;
     const double *newest = s->n ? s->point[s->n - 1].value : NULL;
     bool ends = f->total && f->steps >= f->total;
     double left_s = ends ? 0 : newest ? newest[HISTORY_LEFT] : (double)NAN;
     bool is_guess = !ends && !isnan(left_s);
+    (void)json_object_set_new(to, "examples_per_s",
+                              json_number(newest ? newest[HISTORY_RATE] : (double)NAN));
     (void)json_object_set_new(to, "eta_s", json_number(left_s));
     (void)json_object_set_new(to, "eta_early",
                               json_boolean(is_guess && newest && newest[HISTORY_EARLY] > 0));
     (void)json_object_set_new(
         to, "eta_at_most",
         json_boolean(is_guess && h->control->config.job->early_stopping.patience));
-}
-
-static json_t *cuts_json(const struct host *h)
-{
-    double age_s = (double)((clock_now_ms() - h->published_ms) / 1000);
-    return json_pack("{s:I, s:I, s:o}", "published", (json_int_t)h->published, "failed",
-                     (json_int_t)h->not_published, "age_s",
-                     h->published ? json_real(age_s) : json_null());
-}
-
-static json_t *metrics_json(const struct job *job)
-{
-    const struct results r = results_of(job, NULL);
-    json_t *names = json_array();
-    for (uint32_t i = 1; i < r.n; i++)
-        (void)json_array_append_new(names, json_string(r.of[i].name));
-    return names;
 }
 
 /* ---- metrics and /status ---- */
@@ -451,36 +424,18 @@ void host_metrics(void *role, struct metrics *m)
 
 /* ---- /status ---- */
 
-static void host_page_put_worker(const struct host *h, uint32_t worker, double slow_s,
-                                 int64_t now_ms, json_t *to)
-{
-    const struct health *health = &h->page.worker[worker];
-    health_put(health, to, now_ms);
-    (void)json_object_set_new(to, "slow", json_boolean(health->known && health->task_s > slow_s));
-    (void)json_object_set_new(to, "staleness", staleness_json(h, worker));
-}
-
 static json_t *worker_json(const struct host *h, uint32_t i, double slow_s, int64_t now)
 {
     const struct chief_peer p = chief_peer_worker(h->chief, i, now);
     json_t *worker =
         json_pack("{s:i, s:b, s:b, s:I, s:f}", "worker", (int)i, "up", p.up, "member", p.member,
                   "incarnation", (json_int_t)p.incarnation, "away_s", p.away_s);
-    host_page_put_worker(h, i, slow_s, now, worker);
+    const struct health *health = &h->page.worker[i];
+    health_put(health, worker, now);
+    (void)json_object_set_new(worker, "slow",
+                              json_boolean(health->known && health->task_s > slow_s));
+    (void)json_object_set_new(worker, "staleness", staleness_json(h, i));
     return worker;
-}
-
-static void host_page_put_ps(const struct host *h, uint32_t ps, int64_t now_ms, json_t *to)
-{
-    health_put(&h->page.ps[ps], to, now_ms);
-}
-
-static json_t *ps_json(const struct host *h, uint32_t i, int64_t now)
-{
-    const struct chief_peer p = chief_peer_ps(h->chief, i, now);
-    json_t *ps = json_pack("{s:i, s:b, s:f}", "ps", (int)i, "up", p.up, "away_s", p.away_s);
-    host_page_put_ps(h, i, now, ps);
-    return ps;
 }
 
 /* The process that training waits for; null: none. */
@@ -507,20 +462,21 @@ static json_t *eval_json(const struct host *h)
                                h->control->config.job, last);
 }
 
-/* seconds for each step: a worker above this is slow */
-static double host_page_slow_s(const struct host *h)
-{
-    return health_slow_s(h->page.worker, chief_workers(h->chief));
-}
-
 static void host_page_put_job(const struct host *h, const struct chief_facts *f, json_t *to)
 {
     const struct job *job = h->control->config.job;
     (void)json_object_set_new(to, "epochs", json_integer(job->training.epochs));
-    (void)json_object_set_new(to, "metrics", metrics_json(job));
-    (void)json_object_set_new(to, "examples_per_s", json_number(rate_of(h)));
-    put_eta(h, f, to);
-    (void)json_object_set_new(to, "cuts", cuts_json(h));
+    const struct results r = results_of(job, NULL);
+    json_t *names = json_array();
+    for (uint32_t i = 1; i < r.n; i++)
+        (void)json_array_append_new(names, json_string(r.of[i].name));
+    (void)json_object_set_new(to, "metrics", names);
+    put_newest(h, f, to);
+    double age_s = (double)((clock_now_ms() - h->published_ms) / 1000);
+    (void)json_object_set_new(to, "cuts",
+                              json_pack("{s:I, s:I, s:o}", "published", (json_int_t)h->published,
+                                        "failed", (json_int_t)h->not_published, "age_s",
+                                        h->published ? json_real(age_s) : json_null()));
     (void)json_object_set_new(to, "warnings", warnings_json(h));
     /* [step, loss, examples/s, metrics], and [epoch, loss, metrics, loss and metrics of the evaluation] */
     uint32_t metrics = job->model.metrics;
@@ -537,11 +493,16 @@ enum err host_status(void *role, json_t *to)
     int64_t now = clock_now_ms();
     json_t *workers = json_array(), *ps = json_array();
     const char *waits_for = host_waits_for(role);
-    double slow_s = host_page_slow_s(h);
+    /* seconds for each step: a worker above this is slow */
+    double slow_s = health_slow_s(h->page.worker, chief_workers(h->chief));
     for (uint32_t i = 0; i < chief_workers(h->chief); i++)
         (void)json_array_append_new(workers, worker_json(h, i, slow_s, now));
-    for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++)
-        (void)json_array_append_new(ps, ps_json(h, i, now));
+    for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++) {
+        const struct chief_peer p = chief_peer_ps(h->chief, i, now);
+        json_t *one = json_pack("{s:i, s:b, s:f}", "ps", (int)i, "up", p.up, "away_s", p.away_s);
+        health_put(&h->page.ps[i], one, now);
+        (void)json_array_append_new(ps, one);
+    }
     json_t *job =
         json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:o, s:o}", "run",
                   f.uuid, "generation", (json_int_t)f.generation, "steps", (json_int_t)f.steps,

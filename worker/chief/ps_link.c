@@ -87,12 +87,6 @@ static void ps_has_refused(struct ps_link *p, const char *text)
     log_warn("ps %u refuses a process: %s", p->ps, p->told);
 }
 
-static void ps_on_vitals(struct ps_link *p, const Gradwire__Vitals *m, const char *peer)
-{
-    ps_has_refused(p, m->refused);
-    health_hear(&p->host->page.ps[p->ps], m, peer, clock_now_ms());
-}
-
 static enum err ps_on_frame(struct conn *c, void *owner)
 {
     struct ps_link *p = owner;
@@ -113,7 +107,8 @@ static enum err ps_on_frame(struct conn *c, void *owner)
         msg_free(m);
         return err;
     } else if (p->up && p->type == FRAME_VITALS) {
-        ps_on_vitals(p, (const Gradwire__Vitals *)m, conn_peer(c));
+        ps_has_refused(p, ((const Gradwire__Vitals *)m)->refused);
+        health_hear(&h->page.ps[p->ps], (const Gradwire__Vitals *)m, conn_peer(c), clock_now_ms());
     } else if (p->up) {
         chief_on_ps(h->chief, p->ps, (enum frame_type)p->type, m, clock_now_ms());
     }
@@ -143,12 +138,6 @@ static void ps_on_close(struct conn *c, void *owner, enum err code, const char *
     dial_start(p->dialer);
 }
 
-static const char *own_address(const struct control_config *config)
-{
-    const struct cluster *cluster = config->cluster;
-    return cluster->self ? cluster->self : cluster->chief ? cluster->chief : "";
-}
-
 static void ps_on_open(struct conn *c, void *owner)
 {
     struct ps_link *p = owner;
@@ -161,7 +150,8 @@ static void ps_on_open(struct conn *c, void *owner)
     hello_make(&m, config->job, config->cluster, p->ps);
     hello_add_contents(&m, &contents, p->host->config.contents);
     m.uuid = (char *)facts.uuid;
-    m.chief_address = (char *)own_address(config);
+    const char *self = config->cluster->self, *chief = config->cluster->chief;
+    m.chief_address = (char *)(self ? self : chief ? chief : "");
     m.vitals = true;
     dial_hello(p->dialer, c, &m);
 }

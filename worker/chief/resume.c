@@ -96,16 +96,6 @@ static enum err look_at_blocks(struct look *look, const struct place *checkpoint
     return err;
 }
 
-static enum err look_at_rows(struct look *look, const struct place *checkpoints,
-                             const struct manifest *m, struct errmsg *e)
-{
-    const struct row_sink sink = {.rows = take, .ctx = look};
-    enum err err = checkpoint_read_tables(checkpoints, m, &look->tables, e);
-    if (!err)
-        err = checkpoint_read_rows(checkpoints, m, (struct bucket_range){0, ROW_BUCKETS}, &sink, e);
-    return err;
-}
-
 /* Name the first value that is not finite; "": all are finite. */
 static void name_broken(const struct look *look, const struct layout *l, char what[WHAT_BYTES])
 {
@@ -138,8 +128,13 @@ enum err ended_look(const struct place *checkpoints, const struct manifest *fina
     char what[WHAT_BYTES];
     const char *loss = broken_loss(final);
     enum err err = look_at_blocks(&look, checkpoints, final, e);
-    if (!err && final->tables && look.broken.kind == BROKEN_NONE)
-        err = look_at_rows(&look, checkpoints, final, e);
+    bool reads_rows = final->tables && look.broken.kind == BROKEN_NONE;
+    const struct row_sink sink = {.rows = take, .ctx = &look};
+    if (!err && reads_rows)
+        err = checkpoint_read_tables(checkpoints, final, &look.tables, e);
+    if (!err && reads_rows)
+        err = checkpoint_read_rows(checkpoints, final, (struct bucket_range){0, ROW_BUCKETS}, &sink,
+                                   e);
     if (err)
         return err;
     words[0] = '\0';

@@ -193,14 +193,6 @@ static void adopt(struct chief *c, const Gradwire__StepDecision *m)
                     .there = true, .step = m->step, .rejected = m->rejected, .scale = m->scale});
 }
 
-/* A report of the scaled gradient; its scale applies to all shards, whichever chief decided it. */
-static void take_trusted(struct chief *c, const Gradwire__StepReport *m)
-{
-    c->shard[m->shard].sync.trusted = m->round == GRADWIRE__ROUND__TRUST;
-    if (c->shard[m->shard].sync.trusted && !c->sync.commit.scaled)
-        scale_all(c, m->scale);
-}
-
 static bool take(struct chief *c, const Gradwire__StepReport *m)
 {
     struct chief_commit *k = &c->sync.commit;
@@ -226,8 +218,12 @@ static bool take(struct chief *c, const Gradwire__StepReport *m)
     k->examples = m->examples;
     k->divisor = m->divisor;
     c->shard[m->shard].sync.reported = true;
-    if (c->lamb)
-        take_trusted(c, m);
+    if (c->lamb) {
+        /* of the scaled gradient; its scale applies to all shards, whichever chief decided it */
+        c->shard[m->shard].sync.trusted = m->round == GRADWIRE__ROUND__TRUST;
+        if (c->shard[m->shard].sync.trusted && !c->sync.commit.scaled)
+            scale_all(c, m->scale);
+    }
     if (m->broken[0] && (!k->broken[0] || m->shard <= k->broken_shard)) {
         k->broken_shard = m->shard;
         (void)snprintf(k->broken, sizeof k->broken, "%s", m->broken);

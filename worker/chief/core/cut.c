@@ -276,14 +276,6 @@ static bool all_held(struct chief *c)
     return true;
 }
 
-static void stop_shards(struct chief *c)
-{
-    assert(c->cut.stage == STAGE_HOLD && (!c->holds || all_held(c)));
-    c->cut.stage = STAGE_STOP;
-    clear_shards(c);
-    send_cut(c, EVERY_PS);
-}
-
 static void stopped_all(struct chief *c)
 {
     assert(c->cut.stage == STAGE_STOP && !c->cut.resumed);
@@ -345,9 +337,11 @@ static void publish(struct chief *c)
 
 void cut_progress(struct chief *c)
 {
-    if (c->cut.stage == STAGE_HOLD && (!c->holds || all_held(c)))
-        stop_shards(c);
-    else if (c->cut.stage == STAGE_STOP && shards_all(c, offsetof(struct chief_shard, stopped)))
+    if (c->cut.stage == STAGE_HOLD && (!c->holds || all_held(c))) {
+        c->cut.stage = STAGE_STOP;
+        clear_shards(c);
+        send_cut(c, EVERY_PS);
+    } else if (c->cut.stage == STAGE_STOP && shards_all(c, offsetof(struct chief_shard, stopped)))
         stopped_all(c);
     else if (c->cut.stage == STAGE_SAVE) {
         if (!c->cut.resumed && shards_all(c, offsetof(struct chief_shard, copied))) {

@@ -79,21 +79,16 @@ static void evaluator_tick(struct chief *c)
     }
 }
 
-/* After SIGTERM the next attempt at the final cut begins without a pause: the grace runs. */
-static void final_cut_tick(struct chief *c)
-{
-    if (c->evaluated && c->cut.stage == STAGE_NONE && (c->going || c->now_ms >= c->retry_ms))
-        cut_start(c, true);
-}
-
 void finish_tick(struct chief *c)
 {
     if (c->phase != CHIEF_FINISH)
         return;
     if (c->awaits_evaluator)
         evaluator_tick(c);
-    else if (!c->final_there)
-        final_cut_tick(c);
+    /* After SIGTERM the next attempt at the final cut begins without a pause: the grace runs. */
+    else if (!c->final_there && c->evaluated && c->cut.stage == STAGE_NONE &&
+             (c->going || c->now_ms >= c->retry_ms))
+        cut_start(c, true);
 }
 
 /* A member that has not confirmed DONE is waited for as long as in training: its storage may be its own, and then

@@ -57,13 +57,6 @@ static bool take_plan(struct chief *c)
     return c->phase != CHIEF_ENDED;
 }
 
-/* The first step that no shard can have begun yet, so new rules can apply to it. Each shard may have made one more
- * step since the ps reported; to begin the next, it needs leaves or a decision (backup workers) of this chief. */
-static uint64_t no_shard_has_begun(const struct chief *c)
-{
-    return shards_furthest(c) + 2;
-}
-
 void generation_send_enter(struct chief *c, uint32_t ps)
 {
     Gradwire__Enter m = GRADWIRE__ENTER__INIT;
@@ -76,7 +69,9 @@ void generation_send_enter(struct chief *c, uint32_t ps)
     m.plan = &c->plan_message;
     m.settings = &c->config.settings;
     m.cut = c->has_base ? c->base.cut : 0;
-    m.round_from = c->begins == BEGINS_TAKEOVER ? no_shard_has_begun(c) : 0;
+    /* The first step that no shard can have begun yet, so new rules can apply to it. Each shard may have made one more
+     * step since the ps reported; to begin the next, it needs leaves or a decision (backup workers) of this chief. */
+    m.round_from = c->begins == BEGINS_TAKEOVER ? shards_furthest(c) + 2 : 0;
     m.store = (uint32_t)c->config.checkpoint.store;
     m.store_token = (char *)c->store_token;
     m.journal = (char *)(c->config.past.journal ? c->config.past.journal : "");
@@ -100,26 +95,6 @@ static void note_unusable(struct chief *c, const char *why)
     c->usable_below = c->base.cut;
 }
 
-/* `found`: why the cuts below usable_below cannot be used; "": there are none. */
-static void fail_without_cut(struct chief *c, const char *found)
-{
-    const char *and = c->unusable[0] && found[0] ? "; " : "";
-    chief_fail(c,
-               "none of the job's checkpoints can be used: repair them, or start from scratch with "
-               "--fresh: %s%s%.330s",
-               c->unusable, and, found);
-}
-
-/* Nothing is wrong with the checkpoints. The ps wait for another process of this chief, unless it would fail, too. */
-static void end_without_cut(struct chief *c, enum err err, const char *why)
-{
-    int code = err_exit_code(err);
-    if (code == 1)
-        chief_fail(c, "%s", why);
-    else
-        chief_end(c, code, why);
-}
-
 static void choose_mode(struct chief *c)
 {
     bool agree = all_ps_agree(c) && !c->rollback_due;
@@ -128,7 +103,13 @@ static void choose_mode(struct chief *c)
     enum err err = c->io->find_cut(c->ctx, c->usable_below, &c->base, &e);
     c->has_base = err == ERR_OK;
     if (err == ERR_NOMEM || err == ERR_FILES) {
-        end_without_cut(c, err, e.text);
+        /* Nothing is wrong with the checkpoints. The ps wait for another process of this chief, unless it would fail, too.
+         */
+        int code = err_exit_code(err);
+        if (code == 1)
+            chief_fail(c, "%s", e.text);
+        else
+            chief_end(c, code, e.text);
         return;
     }
     if (err == ERR_STATE) {
@@ -143,7 +124,10 @@ static void choose_mode(struct chief *c)
         return;
     }
     if ((err == ERR_CORRUPT || err == ERR_NEWER) && !agree) {
-        fail_without_cut(c, e.text);
+        chief_fail(c,
+                   "none of the job's checkpoints can be used: repair them, or start from scratch "
+                   "with --fresh: %s%s%.330s",
+                   c->unusable, c->unusable[0] && e.text[0] ? "; " : "", e.text);
         return;
     }
     if (agree && (!c->has_base || strcmp(c->base.uuid, c->ps[0].uuid) == 0)) {

@@ -79,19 +79,14 @@ static uint64_t lacks_epoch(const struct chief *c)
     return !c->led && epochs < epochs_passed(c) ? epochs + 1 : 0;
 }
 
-/* A chief at the same address, with a copy of DIR, has led the run since this process did. */
-static bool another_led(const struct chief *c)
-{
-    const struct generation found = c->ps[0].generation;
-    return c->led && found.number >= c->before.number && !generation_equal(found, c->before);
-}
-
 /* The journal has another name than that of the chief before, or lacks lines that it had, or will have. */
 static const char *lacks_of_journal(const struct chief *c)
 {
     const char *own = c->config.past.journal ? c->config.past.journal : "";
     const Gradwire__HelloReply *hello = c->ps[0].hello;
-    if (another_led(c))
+    const struct generation found = c->ps[0].generation;
+    /* A chief at the same address, with a copy of DIR, has led the run since this process did. */
+    if (c->led && found.number >= c->before.number && !generation_equal(found, c->before))
         return "another chief has led the run meanwhile";
     if (strcmp(hello ? hello->journal : "", own) != 0)
         return "it is not the directory of the chief before";

@@ -143,14 +143,6 @@ static void take_up(struct chief *c, const Gradwire__WorkerLease *lease)
     own(c, lease->worker, lease->range, UINT64_MAX);
 }
 
-/* If training.epochs was lowered, batches behind the new end are dealt already, and parts of them may be applied: they are learned,
- * too. */
-static void learn_all_dealt(struct chief *c)
-{
-    if (c->async.leases.next_id > c->total)
-        c->total = c->async.leases.next_id;
-}
-
 void leases_start(struct chief *c, bool by_some)
 {
     struct chief_leases *l = &c->async.leases;
@@ -167,7 +159,10 @@ void leases_start(struct chief *c, bool by_some)
     const Gradwire__HelloReply *hello = c->ps[0].hello;
     for (size_t i = 0; c->begins == BEGINS_TAKEOVER && hello && i < hello->n_leases; i++)
         take_up(c, hello->leases[i]);
-    learn_all_dealt(c);
+    /* If training.epochs was lowered, batches behind the new end are dealt already, and parts of them may be applied:
+     * they are learned, too. */
+    if (l->next_id > c->total)
+        c->total = l->next_id;
     for (uint32_t i = 0; i < c->workers; i++)
         c->worker[i].async.want = 0;
 }

@@ -6,16 +6,6 @@
 #include "common/base/mem.h"
 #include "worker/chief/core/chief_state.h"
 
-/* Batches that the journal excludes from learning, in modes without a step commit. */
-static void put_skipped(const struct chief *c, Gradwire__Welcome *m)
-{
-    const struct journal *j = &c->journal;
-    m->skipped = c->mode->skips && j->n ? mem_zalloc(j->n, sizeof *m->skipped) : NULL;
-    for (size_t i = 0; m->skipped && i < j->n; i++)
-        if (j->entry[i].kind == JOURNAL_RECOVERED)
-            m->skipped[m->n_skipped++] = j->entry[i].batch;
-}
-
 static void send_welcome(struct chief *c, uint32_t worker)
 {
     Gradwire__Welcome m = GRADWIRE__WELCOME__INIT;
@@ -26,7 +16,12 @@ static void send_welcome(struct chief *c, uint32_t worker)
     m.plan = &c->plan_message;
     m.settings = &c->config.settings;
     m.vitals = true;
-    put_skipped(c, &m);
+    /* Batches that the journal excludes from learning, in modes without a step commit. */
+    const struct journal *j = &c->journal;
+    m.skipped = c->mode->skips && j->n ? mem_zalloc(j->n, sizeof *m.skipped) : NULL;
+    for (size_t i = 0; m.skipped && i < j->n; i++)
+        if (j->entry[i].kind == JOURNAL_RECOVERED)
+            m.skipped[m.n_skipped++] = j->entry[i].batch;
     c->io->to_worker(c->ctx, worker, FRAME_WELCOME, &m.base);
     mem_free(m.skipped);
 }
@@ -242,14 +237,6 @@ void members_check_own(struct chief *c)
                    own->unreached_ps, bound_s);
 }
 
-/* In sync its evaluations decide which epoch is the best, and which the last: the others cannot pass by the end of an epoch that
- * it does not evaluate. So they wait for it, as long as members_check_own lets them. */
-static bool own_decides(const struct chief *c)
-{
-    return c->config.settings.update == GRADWIRE__UPDATE__SYNC &&
-           c->config.training.monitor != MONITOR_NONE;
-}
-
 void members_tick(struct chief *c)
 {
     const int64_t bound_ms = (int64_t)c->config.timeouts.worker_rejoin_s * 1000;
@@ -257,8 +244,11 @@ void members_tick(struct chief *c)
     for (uint32_t i = 0; i < c->workers; i++) {
         struct chief_worker *w = &c->worker[i];
         int64_t away_ms = c->now_ms - w->lost_ms;
-        /* at the end only the chief's own session can finish the job */
-        bool may_park = i > 0 || (c->phase == CHIEF_RUN && !own_decides(c));
+        /* At the end only the chief's own session can finish the job. In sync its evaluations decide which epoch is the
+         * best, and which the last: the others wait for it, as long as members_check_own lets them. */
+        bool decides = c->config.settings.update == GRADWIRE__UPDATE__SYNC &&
+                       c->config.training.monitor != MONITOR_NONE;
+        bool may_park = i > 0 || (c->phase == CHIEF_RUN && !decides);
         if (may_park && w->welcomed && w->unreached && c->now_ms - w->unreached_ms > bound_ms &&
             others_reach(c, i, w->unreached_ps)) {
             park(c, i);

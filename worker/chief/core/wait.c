@@ -100,12 +100,6 @@ static struct chief_wait for_lost_member(const struct chief *c)
     return nobody;
 }
 
-/* The chief's own session is parked, and the job cannot end without it. */
-static struct chief_wait for_parked_own(const struct chief *c)
-{
-    return c->worker && c->worker->unreached && !c->worker->member ? for_worker(c, 0) : nobody;
-}
-
 /* The causes are tried in an order in which each can hold up the next ones. */
 static struct chief_wait find(const struct chief *c)
 {
@@ -127,7 +121,10 @@ static struct chief_wait find(const struct chief *c)
         w = for_shard(c, offsetof(struct chief_shard, stopped));
     if (!w.who && c->phase == CHIEF_RUN)
         w = for_lost_member(c);
-    return w.who ? w : for_parked_own(c);
+    /* The chief's own session is parked, and the job cannot end without it. */
+    if (!w.who && c->worker && c->worker->unreached && !c->worker->member)
+        w = for_worker(c, 0);
+    return w;
 }
 
 /* ---- text ---- */

@@ -277,14 +277,6 @@ static bool is_news(const struct process *p, const struct journal_entry *inexact
            !journal_inexact(&p->journal);
 }
 
-/* A job that is done trains no more: the reason is for its summary alone. */
-static void note_done(struct process *p)
-{
-    const struct journal_entry inexact = inexact_at_start(p);
-    if (is_news(p, &inexact) && journal_add(&p->journal, &inexact))
-        log_warn("no memory to note why the job is not exact: %s", inexact.what);
-}
-
 /* Before the chief trains, the journal has a name, its kernels, and the reason why the job is not exact any more. */
 static void note_start(struct process *p)
 {
@@ -378,14 +370,6 @@ static enum err meet_and_train(struct process *p, struct host *host, struct trai
     return ERR_OK;
 }
 
-static enum err run_training(struct process *p, const struct epoch_end_config *config,
-                             struct host *host, struct train *train, struct epoch_end *end,
-                             struct errmsg *e)
-{
-    enum err err = meet_and_train(p, host, train, end, e);
-    return err || lost_output(p) ? err : write_end(p, config, host, e);
-}
-
 /* The job was done before: only report that to the others. The result stays that of the run that did it. */
 static enum err run_done(struct process *p, const struct epoch_end_config *config,
                          struct host *host, struct train *train, struct epoch_end *end,
@@ -426,9 +410,12 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
                                       .learned_epochs = epochs_learned(p->base.epoch),
                                       .unkept_step = config->unkept_step};
     enum err err = host_new(&host, &host_config, e);
-    if (!err)
-        err = p->finished ? run_done(p, config, host, train, end, e)
-                          : run_training(p, config, host, train, end, e);
+    if (!err && p->finished)
+        err = run_done(p, config, host, train, end, e);
+    else if (!err)
+        err = meet_and_train(p, host, train, end, e);
+    if (!err && !p->finished && !lost_output(p))
+        err = write_end(p, config, host, e);
     host_free(host);
     return err;
 }
@@ -477,7 +464,10 @@ enum err process_run_chief(struct process *p, struct train *train, struct errmsg
     disk_thread_init(&p->logs_disk);
     p->exports.n = 0;
     if (p->finished) {
-        note_done(p);
+        /* A job that is done trains no more: the reason is for its summary alone. */
+        const struct journal_entry inexact = inexact_at_start(p);
+        if (is_news(p, &inexact) && journal_add(&p->journal, &inexact))
+            log_warn("no memory to note why the job is not exact: %s", inexact.what);
         err = write_again(p, &config, e);
     } else {
         describe(p);

@@ -170,11 +170,6 @@ static double seconds_before(const struct process *p)
                                                                             : p->base.seconds;
 }
 
-static bool lacks_best(const struct process *p)
-{
-    return p->best.gone && p->job.early_stopping.restore_best_weights;
-}
-
 /* Check the end of a finished job. If its final checkpoint is not finite, as an earlier release could leave it, the
  * job has failed. */
 static enum err look_at_end(struct process *p, uint64_t per_epoch, uint64_t epochs,
@@ -196,7 +191,7 @@ static enum err look_at_end(struct process *p, uint64_t per_epoch, uint64_t epoc
             "stays as it is; bring the file back, or set "
             "early_stopping.restore_best_weights: false",
             p->output, p->best.unsure);
-    } else if (lacks_best(p)) {
+    } else if (p->best.gone && p->job.early_stopping.restore_best_weights) {
         p->result.exit_code = 1;
         (void)snprintf(p->result.error, sizeof p->result.error,
                        "%.150s: the job is done, but the weights of its best epoch, %" PRIu64

@@ -24,15 +24,6 @@ static enum ending look_for_ending(struct process *p)
     return ending;
 }
 
-/* The job file was read again. If it asks for more, the job is not done, even if the chief that called leaves before
- * it welcomes us. p->over stays as idle_wait set it. */
-static void look_again(struct process *p)
-{
-    struct manifest m = {0};
-    p->known_over = ending_find(&p->checkpoints, &p->job, &m) != ENDING_NONE;
-    manifest_close(&m);
-}
-
 /* Wait, with no part of a job, until a chief calls (*calls is true) or a signal comes. */
 static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
 {
@@ -58,7 +49,11 @@ static enum err await_call(struct process *p, bool *calls, struct errmsg *e)
     err = process_load_job(p, e);
     if (err)
         return err;
-    look_again(p);
+    /* If the job file now asks for more, the job is not done, even if the chief that called leaves before it welcomes us.
+     * p->over stays as idle_wait set it. */
+    struct manifest m = {0};
+    p->known_over = ending_find(&p->checkpoints, &p->job, &m) != ENDING_NONE;
+    manifest_close(&m);
     return process_begin_interim(p, STATE_LOADING, e);
 }
 

@@ -83,11 +83,6 @@ static bool had_one_blas(const struct summarize *what)
     return one;
 }
 
-static bool has_backups(const struct summarize *what)
-{
-    return job_replicas(what->job, cluster_workers_most(what->cluster)) > 0;
-}
-
 static uint64_t epochs_made(const struct summarize *what, const struct chief_facts *f)
 {
     return f->redo.there ? f->redo.epoch : f->steps / what->batches_per_epoch;
@@ -137,7 +132,8 @@ static double learned_batches(const struct summarize *what, const struct chief_f
 /* In async, and with backup workers, the chief does not see all that was applied, so this counts all of it. */
 static double examples_of_run(const struct summarize *what, const struct chief_facts *f)
 {
-    if (what->job->training.update == UPDATE_SYNC && !has_backups(what))
+    if (what->job->training.update == UPDATE_SYNC &&
+        job_replicas(what->job, cluster_workers_most(what->cluster)) == 0)
         return what->result->examples;
     uint64_t before = what->base ? what->base->step : 0;
     if (f->steps <= before)

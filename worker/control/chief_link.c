@@ -190,17 +190,13 @@ static void on_failed(struct chief_link *l, const Gradwire__Done *m)
     l->unfit = false;
 }
 
-static bool is_own_fault(const Gradwire__Refuse *m)
-{
-    return m->reason == GRADWIRE__REASON__OTHER_LISTS || m->reason == GRADWIRE__REASON__NO_TOKEN ||
-           m->reason == GRADWIRE__REASON__OTHER_NAME || m->reason == GRADWIRE__REASON__OTHER_DATA ||
-           m->reason == GRADWIRE__REASON__OTHER_VERSION || m->encoding.len > 0;
-}
-
 static void on_refuse(struct chief_link *l, const Gradwire__Refuse *m)
 {
     l->by_ps = !l->to_chief;
-    l->unfit = is_own_fault(m);
+    l->unfit =
+        m->reason == GRADWIRE__REASON__OTHER_LISTS || m->reason == GRADWIRE__REASON__NO_TOKEN ||
+        m->reason == GRADWIRE__REASON__OTHER_NAME || m->reason == GRADWIRE__REASON__OTHER_DATA ||
+        m->reason == GRADWIRE__REASON__OTHER_VERSION || m->encoding.len > 0;
     control_refused(&l->control->config, l->to_chief ? "the chief" : "ps 0", m, l->refusal);
 }
 
@@ -230,32 +226,7 @@ static void keep_early(struct chief_link *l, struct mail *m)
     m->data = NULL;
 }
 
-static void send_early(struct chief_link *l)
-{
-    l->answered = true;
-    for (uint32_t i = 0; i < l->early && l->conn; i++)
-        msg_send(l->conn, (enum frame_type)l->early_mail[i].number, l->early_mail[i].data, NULL, 0);
-    forget_early(l);
-}
-
 /* ---- answers ---- */
-
-static void on_answer(struct chief_link *l, const Gradwire__HelloReply *m)
-{
-    l->over_ms = 0;
-    if (l->by_ps)
-        forget_refusal(l);
-    (void)snprintf(l->address, sizeof l->address, "%s", m->chief_address);
-    conn_close(l->conn, ERR_OK, "answered");
-}
-
-static void on_welcome(struct chief_link *l, const Gradwire__Welcome *m)
-{
-    l->welcomed = true;
-    log_wait_over();
-    l->other_data_ms = 0;
-    l->generation = msg_generation_get(m->generation).number;
-}
 
 /* The chief's rows have another meaning than ours, and a cut defines it: our rows are read again, once for each
  * digest. */
@@ -297,8 +268,13 @@ static enum err on_frame(struct conn *c, void *owner)
             on_over(l, reply->over);
         else if (reply->failed)
             on_failed(l, reply->failed);
-        else
-            on_answer(l, reply);
+        else {
+            l->over_ms = 0;
+            if (l->by_ps)
+                forget_refusal(l);
+            (void)snprintf(l->address, sizeof l->address, "%s", reply->chief_address);
+            conn_close(l->conn, ERR_OK, "answered");
+        }
     } else if (l->to_chief && l->type == FRAME_PARK) {
         log_warn("the chief has given this worker's work to others until it reaches ps %u",
                  ((const Gradwire__Park *)m)->ps);
@@ -306,11 +282,20 @@ static enum err on_frame(struct conn *c, void *owner)
         control_message_to_train(l->control, FRAME_PARK, m);
         conn_close(c, ERR_CLOSED, "parked");
     } else if (l->to_chief && l->type != FRAME_CHALLENGE) {
-        if (!l->answered)
-            send_early(l);
+        if (!l->answered) {
+            l->answered = true;
+            for (uint32_t i = 0; i < l->early && l->conn; i++)
+                msg_send(l->conn, (enum frame_type)l->early_mail[i].number, l->early_mail[i].data,
+                         NULL, 0);
+            forget_early(l);
+        }
         if (l->type == FRAME_WELCOME) {
-            on_welcome(l, (const Gradwire__Welcome *)m);
-            l->vitals = ((const Gradwire__Welcome *)m)->vitals;
+            l->welcomed = true;
+            log_wait_over();
+            l->other_data_ms = 0;
+            const Gradwire__Welcome *welcome = (const Gradwire__Welcome *)m;
+            l->generation = msg_generation_get(welcome->generation).number;
+            l->vitals = welcome->vitals;
         }
         forget_refusal(l);
         control_message_to_train(l->control, (enum frame_type)l->type, m);
@@ -445,13 +430,6 @@ static void start_look(struct chief_link *l, int64_t now)
         mem_free(k);
 }
 
-static void on_looked(struct chief_link *l, bool seen)
-{
-    l->looking = false;
-    l->looked = true;
-    l->seen = l->seen || (seen && !l->up);
-}
-
 static void leave_seen(struct chief_link *l)
 {
     if (l->welcomed || !l->unfit)
@@ -469,24 +447,20 @@ static void on_reached(struct chief_link *l)
     ask_ps(l);
 }
 
-/* A hello over a new connection requests a new incarnation from the chief. */
-static void on_turned_away(struct chief_link *l)
-{
-    if (l->up && l->conn && !l->parked)
-        conn_close(l->conn, ERR_CLOSED, "a shard turned this worker away: asking the chief again");
-}
-
 static void chief_link_on_letter(void *role, struct mail *m)
 {
     struct chief_link *l = role;
     if (m->type == CONTROL_GENERATION)
         on_later(l, m->number);
-    else if (m->type == LINK_LOOKED)
-        on_looked(l, m->number);
-    else if (m->type == CONTROL_REACHED)
+    else if (m->type == LINK_LOOKED) {
+        l->looking = false;
+        l->looked = true;
+        l->seen = l->seen || (m->number && !l->up);
+    } else if (m->type == CONTROL_REACHED)
         on_reached(l);
-    else if (m->type == CONTROL_TURNED_AWAY)
-        on_turned_away(l);
+    /* A hello over a new connection requests a new incarnation from the chief. */
+    else if (m->type == CONTROL_TURNED_AWAY && l->up && l->conn && !l->parked)
+        conn_close(l->conn, ERR_CLOSED, "a shard turned this worker away: asking the chief again");
     if (m->type != CONTROL_SEND || !l->up || !l->conn)
         return;
     if (m->number == FRAME_HELLO) {
@@ -561,13 +535,6 @@ static const struct dialer *hopeless(const struct chief_link *l)
     return !l->to_chief && dial_hopeless(l->ps) ? l->ps : NULL;
 }
 
-static void end_hopeless(struct chief_link *l, const struct dialer *d)
-{
-    control_stop_train(l->control, 2, "%s and this process do not accept each other: %s",
-                       d == l->chief ? "the chief" : "ps 0",
-                       l->refusal[0] ? l->refusal : dial_why(d));
-}
-
 /* For the chief's page. */
 static void tell_vitals(struct chief_link *l, int64_t now)
 {
@@ -603,7 +570,9 @@ static void chief_link_on_tick(void *role, int64_t now)
                now - l->control->going_ms > GOING_ALONE_MS) {
         control_stop_train(l->control, 143, "asked to stop, but no chief is connected");
     } else if (in_vain) {
-        end_hopeless(l, in_vain);
+        control_stop_train(l->control, 2, "%s and this process do not accept each other: %s",
+                           in_vain == l->chief ? "the chief" : "ps 0",
+                           l->refusal[0] ? l->refusal : dial_why(in_vain));
     } else if (l->parked) {
         return; /* the training thread ends it, by timeouts.ps_rejoin_s */
     } else if (away_s >= bound && (l->looked || away_s >= bound + LOOK_BOUND_S)) {

@@ -95,14 +95,6 @@ void control_post(struct control *c, int type, uint64_t number, void *take_data,
     post(&c->in, type, number, take_data, release);
 }
 
-static void other_data(const struct control_config *config, const Gradwire__Refuse *m, char *out,
-                       size_t bytes)
-{
-    char text[HELLO_WHY_BYTES];
-    hello_other_data(m, config->cluster, config->contents, text, sizeof text);
-    (void)snprintf(out, bytes, "%.350s; all processes must read the same data.train", text);
-}
-
 void control_refusal(const struct control_config *config, const char *who,
                      const Gradwire__Refuse *m, char *out, size_t bytes)
 {
@@ -113,9 +105,11 @@ void control_refusal(const struct control_config *config, const char *who,
         (void)snprintf(out, bytes, "%s belongs to another job: %s (%s)", who, m->text, e.text);
     else if (job)
         (void)snprintf(out, bytes, "%s belongs to another job: %s", who, m->text);
-    else if (m->reason == GRADWIRE__REASON__OTHER_DATA)
-        other_data(config, m, out, bytes);
-    else
+    else if (m->reason == GRADWIRE__REASON__OTHER_DATA) {
+        char text[HELLO_WHY_BYTES];
+        hello_other_data(m, config->cluster, config->contents, text, sizeof text);
+        (void)snprintf(out, bytes, "%.350s; all processes must read the same data.train", text);
+    } else
         (void)snprintf(out, bytes, "%s refused: %s", who, m->text);
 }
 

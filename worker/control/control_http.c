@@ -164,21 +164,16 @@ static json_t *control_http_status(const struct job *job, const struct cluster *
                      json_text(waits_for), "draining", going);
 }
 
-/* null: the run has not ended. */
-static json_t *end_json(const struct control *c)
-{
-    return c->ended
-               ? json_pack("{s:i, s:o}", "exit_code", c->exit_code, "text", json_text(c->end_text))
-               : json_null();
-}
-
 static json_t *on_status(void *ctx)
 {
     const struct control *c = ctx;
     const char *waits_for = c->ops->waits_for(c->role);
     json_t *all = control_http_status(c->config.job, c->config.cluster, on_not_ready(ctx),
                                       state_of(waits_for), waits_for, c->going);
-    if (json_object_set_new(all, "end", end_json(c)) ||
+    json_t *end = c->ended ? json_pack("{s:i, s:o}", "exit_code", c->exit_code, "text",
+                                       json_text(c->end_text))
+                           : json_null();
+    if (json_object_set_new(all, "end", end) ||
         json_object_set_new(all, "training", training_json(c->config.meter)) ||
         json_object_set_new(all, "tls", tls_json()) || c->ops->status(c->role, all) ||
         json_object_set_new(all, "system", vitals_json())) {

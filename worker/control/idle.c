@@ -366,16 +366,6 @@ static enum err farewell_on_frame(struct conn *c, void *owner)
 
 static const struct conn_ops farewell_ops;
 
-/* The connection to ps 0 is closed: the chief is next. */
-static void dial_chief(struct farewell *f)
-{
-    struct errmsg e = {""};
-    if (dial_new(&f->chief, &f->loop, "the chief", f->address, &farewell_ops, f, &e))
-        end(f);
-    else
-        dial_start(f->chief);
-}
-
 static void farewell_on_close(struct conn *c, void *owner, enum err code, const char *why)
 {
     (void)c;
@@ -386,7 +376,11 @@ static void farewell_on_close(struct conn *c, void *owner, enum err code, const 
     if (f->over)
         return;
     if (f->address[0] && !f->chief) {
-        dial_chief(f);
+        struct errmsg e = {""};
+        if (dial_new(&f->chief, &f->loop, "the chief", f->address, &farewell_ops, f, &e))
+            end(f);
+        else
+            dial_start(f->chief);
         return;
     }
     struct dialer *d = f->chief ? f->chief : f->ps;

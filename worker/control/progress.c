@@ -48,15 +48,6 @@ static void mean_add(struct eta_span *to, struct eta_span s, double trained_s)
     span_add(to, (struct eta_span){weight * s.steps, weight * s.seconds});
 }
 
-/* The last windows all differ from the mean in the same direction: begin again with them. */
-static void turn(struct eta *t)
-{
-    t->mean = (struct eta_span){0, 0};
-    for (uint32_t i = 0; i < t->turns; i++)
-        mean_add(&t->mean, t->turned[i], t->trained_s);
-    t->turns = 0;
-}
-
 static void look_for_turn(struct eta *t, double ratio)
 {
     bool slower = ratio > differs;
@@ -86,8 +77,13 @@ static void close_window(struct eta *t)
         look_for_turn(t, per_step(&t->window) / per_step(&t->mean));
     t->trained_s += counts.seconds;
     mean_add(&t->mean, counts, t->trained_s);
-    if (t->turns == ETA_TURN)
-        turn(t);
+    if (t->turns == ETA_TURN) {
+        /* The last windows all differ from the mean in the same direction: begin again with them. */
+        t->mean = (struct eta_span){0, 0};
+        for (uint32_t i = 0; i < t->turns; i++)
+            mean_add(&t->mean, t->turned[i], t->trained_s);
+        t->turns = 0;
+    }
     t->window = (struct eta_span){0, 0};
 }
 
@@ -243,18 +239,13 @@ static struct evaluation means_of(const struct progress *p, const struct sums *t
     return evaluation_of_sums(p->job, trained->examples, trained->loss, trained->metric);
 }
 
-/* The mean of an epoch's first batches fluctuates, so curves begin after a twentieth of the epoch. The first epoch
- * has no earlier curve, and begins immediately. */
-static bool too_few(uint64_t epoch, uint64_t step, uint64_t steps)
-{
-    return epoch > 1 && step < steps / 20;
-}
-
 static void tell_step(const struct progress *p, const struct eta_place *at,
                       const struct evaluation *trained)
 {
     struct history_point point = {.step = (at->epoch - 1) * at->steps + at->step};
-    bool few = too_few(at->epoch, at->step, at->steps);
+    /* The mean of an epoch's first batches fluctuates, so curves begin after a twentieth of the epoch. The first epoch
+     * has no earlier curve, and begins immediately. */
+    bool few = at->epoch > 1 && at->step < at->steps / 20;
     point.value[0] = few ? (double)NAN : trained->loss;
     point.value[HISTORY_RATE] = p->examples_per_s;
     point.value[HISTORY_LEFT] = eta_left_s(&p->eta, at);
@@ -473,14 +464,6 @@ struct history_point history_epoch(uint64_t epoch, uint32_t metrics, const struc
     return p;
 }
 
-static void thin(struct history *h)
-{
-    for (uint32_t i = 0; 2 * i < h->n; i++)
-        h->point[i] = h->point[2 * i];
-    h->n = (h->n + 1) / 2;
-    h->every *= 2;
-}
-
 void history_drop(struct history *h, uint64_t step)
 {
     uint32_t before = h->n;
@@ -499,8 +482,12 @@ void history_add(struct history *h, const struct history_point *p)
         h->every = 1;
     history_drop(h, p->step);
     bool keep_last = h->n == 0 || (h->seen - 1) % h->every == 0;
-    if (keep_last && h->n == HISTORY_MAX)
-        thin(h);
+    if (keep_last && h->n == HISTORY_MAX) {
+        for (uint32_t i = 0; 2 * i < h->n; i++)
+            h->point[i] = h->point[2 * i];
+        h->n = (h->n + 1) / 2;
+        h->every *= 2;
+    }
     h->point[keep_last ? h->n++ : h->n - 1] = *p;
     h->seen++;
     assert(h->n <= HISTORY_MAX);

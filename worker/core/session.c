@@ -210,13 +210,6 @@ static void say_held_if_it_may(struct session *s)
         session_say_held(s);
 }
 
-static void on_hold(struct session *s, const Gradwire__Hold *m)
-{
-    s->hold = HOLD_WANTED;
-    s->hold_cut = m->cut;
-    say_held_if_it_may(s);
-}
-
 void session_on_chief(struct session *s, enum frame_type type, const ProtobufCMessage *m)
 {
 #define OF_THIS_GENERATION(T)                                                                      \
@@ -231,9 +224,11 @@ void session_on_chief(struct session *s, enum frame_type type, const ProtobufCMe
         s->mode->on_deal(s, (const Gradwire__Deal *)m);
     else if (type == FRAME_LEASE && s->mode->leases && OF_THIS_GENERATION(Lease))
         lease_on_lease(s, (const Gradwire__Lease *)m);
-    else if (type == FRAME_HOLD && OF_THIS_GENERATION(Hold))
-        on_hold(s, (const Gradwire__Hold *)m);
-    else if (type == FRAME_RESUME && OF_THIS_GENERATION(Resume))
+    else if (type == FRAME_HOLD && OF_THIS_GENERATION(Hold)) {
+        s->hold = HOLD_WANTED;
+        s->hold_cut = ((const Gradwire__Hold *)m)->cut;
+        say_held_if_it_may(s);
+    } else if (type == FRAME_RESUME && OF_THIS_GENERATION(Resume))
         s->hold = HOLD_NONE;
 #undef OF_THIS_GENERATION
     session_check(s);

@@ -37,14 +37,6 @@ static void check_ranges(const struct session_ranges *r)
     (void)r;
 }
 
-static void check_lease(const struct session *s)
-{
-    const struct lease_state *l = &s->lease;
-    check_ranges(&l->list);
-    check_ranges(&l->done);
-    (void)l;
-}
-
 static void check_rows(const struct session *s)
 {
     assert(s->phase != SESSION_ROWS || (s->terms.tables && s->rows.task.kind == TASK_COMPUTE));
@@ -64,7 +56,9 @@ void session_check(const struct session *s)
     assert(s->terms.sync == (s->mode == &session_sync) && s->terms.sync == !s->mode->leases);
     check_links(s);
     check_phase(s);
-    check_lease(s);
+    const struct lease_state *l = &s->lease;
+    check_ranges(&l->list);
+    check_ranges(&l->done);
     check_rows(s);
     s->mode->check(s);
 }

@@ -105,14 +105,6 @@ static void pulled(struct session *s)
     s->phase = SESSION_READY;
 }
 
-static void remember(struct session *s, struct session_range r)
-{
-    struct session_ranges *to = &s->lease.recent;
-    if (to->n == WORKER_RANGES_MAX)
-        memmove(to->range, to->range + 1, --to->n * sizeof *to->range);
-    session_ranges_add(to, r.first, r.count);
-}
-
 /* The round is added on every shard, and the newest parameters have arrived. */
 static void answered(struct session *s)
 {
@@ -122,7 +114,10 @@ static void answered(struct session *s)
     s->io->merge(s->ctx, whole);
     for (size_t i = 0; i < l->pending.n; i++) {
         session_ranges_add(&l->done, l->pending.range[i].first, l->pending.range[i].count);
-        remember(s, l->pending.range[i]);
+        struct session_ranges *to = &s->lease.recent;
+        if (to->n == WORKER_RANGES_MAX)
+            memmove(to->range, to->range + 1, --to->n * sizeof *to->range);
+        session_ranges_add(to, l->pending.range[i].first, l->pending.range[i].count);
     }
     l->pending.n = 0;
     g->left = whole ? GEO_CLEAN : GEO_MOVED;

@@ -8,14 +8,6 @@
 
 #include "worker/core/session_inner.h"
 
-static uint64_t ranges_take(struct session_ranges *r)
-{
-    uint64_t id = r->range[0].first++;
-    if (--r->range[0].count == 0)
-        memmove(r->range, r->range + 1, --r->n * sizeof *r->range);
-    return id;
-}
-
 /* ---- to the chief ---- */
 
 /* Do not report the last batch while parts of it are withheld: the chief ends the job when all batches are reported. */
@@ -117,7 +109,9 @@ struct session_task lease_task(struct session *s)
     struct session_task t = {.kind = TASK_NONE};
     if (l->list.n == 0 || (s->hold != HOLD_NONE && !l->redo_left))
         return t;
-    l->running = ranges_take(&l->list);
+    l->running = l->list.range[0].first++;
+    if (--l->list.range[0].count == 0)
+        memmove(l->list.range, l->list.range + 1, --l->list.n * sizeof *l->list.range);
     t.kind = TASK_COMPUTE;
     t.name = t.batch = l->running;
     t.end = t.batch + 1;

@@ -49,20 +49,14 @@ static void note_asked(struct session_link *l, uint64_t number)
     l->asked[1] = number;
 }
 
-/* A read at a clock must contain this worker's own batch, so the request is sent after the push, which this
- * connection gets when the batch is computed. */
-static bool is_behind_push(const struct session *s, uint32_t shard,
-                           const struct session_rows_ask *a)
-{
-    return a->bounded && s->phase == SESSION_COMPUTING && s->link[shard].state != LINK_STREAMS;
-}
-
 bool session_ask_head(struct session *s, uint32_t shard, enum session_ask which,
                       Gradwire__RowsAsk *m)
 {
     const struct session_rows_ask *a = &s->rows.ask[which];
+    /* A read at a clock must contain this worker's own batch, so the request is sent after the push, which this
+     * connection gets when the batch is computed. */
     if (!a->there || s->link[shard].rows[which] || s->link[shard].state == LINK_DOWN ||
-        is_behind_push(s, shard, a))
+        (a->bounded && s->phase == SESSION_COMPUTING && s->link[shard].state != LINK_STREAMS))
         return false;
     m->generation = &s->generation;
     m->number = a->number;

@@ -34,12 +34,6 @@ void session_push_again(struct session *s, uint32_t shard)
 
 /* ---- replies ---- */
 
-/* A reply about rows, without chunks. */
-static bool rows_reply_fits(const struct session *s, const Gradwire__Reply *m)
-{
-    return s->terms.tables && (m->made || (m->parts > 0 && m->parts <= ROW_PARTS));
-}
-
 bool session_rows_made(const struct session *s, const struct session_link *l, bool pulled)
 {
     if (!s->terms.tables)
@@ -57,8 +51,9 @@ bool session_acked(const struct session *s, uint32_t shard)
 bool session_run_fits(const struct session *s, uint32_t shard, const Gradwire__Reply *m)
 {
     const struct plan_shard *p = &s->terms.plan.shard[shard];
+    /* A reply about rows, without chunks. */
     if (m->chunks == 0)
-        return rows_reply_fits(s, m);
+        return s->terms.tables && (m->made || (m->parts > 0 && m->parts <= ROW_PARTS));
     return m->chunks > 0 && m->first_chunk >= p->first_chunk && m->chunks <= p->chunks &&
            m->first_chunk - p->first_chunk <= p->chunks - m->chunks;
 }

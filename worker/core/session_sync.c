@@ -239,22 +239,17 @@ static struct session_task task(struct session *s)
     return t;
 }
 
-/* True if the next step is the batch that follows this one's. If dropped microbatches are trained again, extra steps
- * may follow an epoch's last batch; their leaves are known only when their parameters arrive. */
-static bool goes_on(const struct session *s)
-{
-    const struct sync_state *y = &s->sync;
-    return !s->terms.settings.redo ||
-           (y->knows && s->step + 1 - y->here.begin < s->terms.settings.batches_per_epoch);
-}
-
 /* Predict the next step, with the same leaves. */
 static bool guess(const struct session *s, struct session_task *next)
 {
     const struct sync_state *y = &s->sync;
     uint64_t batch = s->terms.settings.redo ? y->here.batch : s->step;
     *next = (struct session_task){.kind = TASK_COMPUTE, .name = s->step + 1, .batch = batch + 1};
-    if (y->my_leaves == 0 || next->name >= y->total || !goes_on(s))
+    /* If dropped microbatches are trained again, extra steps may follow an epoch's last batch; their leaves are known only
+     * when their parameters arrive. */
+    bool goes_on = !s->terms.settings.redo ||
+                   (y->knows && s->step + 1 - y->here.begin < s->terms.settings.batches_per_epoch);
+    if (y->my_leaves == 0 || next->name >= y->total || !goes_on)
         return false;
     next->first[0] = y->first_leaf;
     next->count[0] = y->my_leaves;

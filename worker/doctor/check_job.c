@@ -81,14 +81,6 @@ void check_cluster(struct check *p, struct finding *f)
 
 /* ---- the job file, the model ---- */
 
-static void find_folders(struct check *p, struct finding *f)
-{
-    struct errmsg e = {""};
-    enum err err = job_output(&p->job, p->flags->output, p->output, sizeof p->output, &e);
-    if (!finding_error(f, err, &e))
-        place_of_job(&p->checkpoints, p->output);
-}
-
 static void check_roles(const struct check *p, struct finding *f)
 {
     const struct cluster *c = &p->cluster;
@@ -126,7 +118,9 @@ void check_job(struct check *p, struct finding *f)
         return;
     p->has_job = true;
     say_job(p, f);
-    find_folders(p, f);
+    err = job_output(&p->job, p->flags->output, p->output, sizeof p->output, &e);
+    if (!finding_error(f, err, &e))
+        place_of_job(&p->checkpoints, p->output);
     check_roles(p, f);
     if (job_needs_data(&p->job)) {
         finding_say(f, VERDICT_OK, "%s; its model's shape is that of the data", p->job.name);

@@ -235,15 +235,6 @@ static enum err call_begin(struct round *r, struct call *c, struct visit *v)
     return ERR_OK;
 }
 
-static void call_end(struct call *c)
-{
-    c->over = true;
-    if (c->conn)
-        conn_close(c->conn, ERR_CLOSED, "the visit is over");
-    if (c->dialer)
-        dial_free(c->dialer);
-}
-
 static enum err talk(struct round *r, struct visit *v)
 {
     enum err err = ERR_OK;
@@ -255,8 +246,13 @@ static enum err talk(struct round *r, struct visit *v)
     if (!err && r->open)
         err = loop_run(&r->loop);
     loop_timer_stop(&r->bound);
-    for (size_t i = 0; i < r->n; i++)
-        call_end(&r->call[i]);
+    for (struct call *c = r->call; c < r->call + r->n; c++) {
+        c->over = true;
+        if (c->conn)
+            conn_close(c->conn, ERR_CLOSED, "the visit is over");
+        if (c->dialer)
+            dial_free(c->dialer);
+    }
     return err;
 }
 

@@ -104,16 +104,6 @@ static void check_time(struct finding *f, const char *path, const X509 *x, time_
     }
 }
 
-static void check_pair(struct finding *f, const struct certificate_files *files,
-                       const struct papers *p)
-{
-    if (X509_check_private_key(sk_X509_value(p->cert, 0), p->key) != 1) {
-        finding_say(f, VERDICT_FAIL, "%s is not the key of %s", files->key, files->cert);
-        finding_mend(f, VERDICT_FAIL, "use the two that belong together");
-    }
-    ERR_clear_error();
-}
-
 static void say_unsigned(struct finding *f, const struct certificate_files *files, int error)
 {
     if (error == X509_V_ERR_INVALID_PURPOSE) {
@@ -156,14 +146,6 @@ static bool check_chain(struct finding *f, const struct certificate_files *files
     return good;
 }
 
-static void say_good(struct finding *f, const struct certificate_files *files, const X509 *x)
-{
-    char name[128] = "", when[16];
-    (void)X509_NAME_get_text_by_NID(X509_get_subject_name(x), NID_commonName, name, sizeof name);
-    finding_say(f, VERDICT_OK, "%s, of %s, is good until %s", files->cert,
-                name[0] ? name : "no common name", day(X509_get0_notAfter(x), when));
-}
-
 void certificate_check(struct finding *f, const struct certificate_files *files, time_t now)
 {
     if (!files->cert && !files->key && !files->ca) {
@@ -183,12 +165,21 @@ void certificate_check(struct finding *f, const struct certificate_files *files,
                        .key = read_key(f, files->key)};
     if (p.cert)
         check_time(f, files->cert, sk_X509_value(p.cert, 0), now);
-    if (p.cert && p.key)
-        check_pair(f, files, &p);
+    if (p.cert && p.key && X509_check_private_key(sk_X509_value(p.cert, 0), p.key) != 1) {
+        finding_say(f, VERDICT_FAIL, "%s is not the key of %s", files->key, files->cert);
+        finding_mend(f, VERDICT_FAIL, "use the two that belong together");
+    }
+    ERR_clear_error();
     if (p.cert && p.ca && check_chain(f, files, &p, "ssl_server", &now))
         (void)check_chain(f, files, &p, "ssl_client", NULL);
-    if (p.cert)
-        say_good(f, files, sk_X509_value(p.cert, 0));
+    if (p.cert) {
+        const X509 *own = sk_X509_value(p.cert, 0);
+        char name[128] = "", when[16];
+        (void)X509_NAME_get_text_by_NID(X509_get_subject_name(own), NID_commonName, name,
+                                        sizeof name);
+        finding_say(f, VERDICT_OK, "%s, of %s, is good until %s", files->cert,
+                    name[0] ? name : "no common name", day(X509_get0_notAfter(own), when));
+    }
     sk_X509_pop_free(p.cert, X509_free);
     X509_STORE_free(p.ca);
     EVP_PKEY_free(p.key);

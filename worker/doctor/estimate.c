@@ -35,24 +35,11 @@ uint64_t table_room_row_bytes(const struct job *job, uint32_t table)
     return value_bytes(job, table) + HEAD_BYTES + INDEX_BYTES;
 }
 
-static uint64_t table_room_row_cut_bytes(const struct job *job, uint32_t table)
-{
-    return value_bytes(job, table) + CUT_BYTES;
-}
-
 static void add(struct table_room_size *s, const struct job *job, uint32_t table, double rows)
 {
     s->rows += rows;
     s->memory_bytes += rows * (double)table_room_row_bytes(job, table);
-    s->cut_bytes += rows * (double)table_room_row_cut_bytes(job, table);
-}
-
-/* Add the sketch of min_count, which is part of checkpoints, like rows. */
-static void add_sketch(struct table_room_size *s, const struct job_table *t)
-{
-    double bytes = t->min_count > 1 ? t->sketch_mb * 0x1p20 : 0;
-    s->memory_bytes += bytes;
-    s->cut_bytes += bytes;
+    s->cut_bytes += rows * (double)(value_bytes(job, table) + CUT_BYTES);
 }
 
 struct table_room table_room_of(const struct job *job, const struct key_growth *g)
@@ -66,7 +53,10 @@ struct table_room table_room_of(const struct job *job, const struct key_growth *
         bool admits = job_table_admits(t);
         add(&r.least, job, i, admits ? 0 : g->seen[t->list]);
         add(&r.all, job, i, g->all[t->list]);
-        add_sketch(&r.all, t);
+        /* The sketch of min_count is part of checkpoints, like rows. */
+        double bytes = t->min_count > 1 ? t->sketch_mb * 0x1p20 : 0;
+        r.all.memory_bytes += bytes;
+        r.all.cut_bytes += bytes;
         r.admits |= admits;
     }
     return r;

@@ -6,21 +6,17 @@
 
 #include "common/base/printable.h"
 
-static void raise_to(struct finding *f, enum verdict v)
-{
-    f->verdict = v;
-    f->text[0] = f->mend[0] = '\0';
-    f->said = f->unsaid = 0;
-}
-
 void finding_say(struct finding *f, enum verdict v, const char *fmt, ...)
 {
     va_list args;
     char said[sizeof f->text];
     if (v < f->verdict)
         return;
-    if (v > f->verdict)
-        raise_to(f, v);
+    if (v > f->verdict) {
+        f->verdict = v;
+        f->text[0] = f->mend[0] = '\0';
+        f->said = f->unsaid = 0;
+    }
     va_start(args, fmt);
     (void)printable_vformat(said, sizeof said, fmt, args);
     va_end(args);

@@ -80,14 +80,6 @@ static double squares(const struct guard *g, const struct gradient_node *n)
     return sum;
 }
 
-static void scale_rows(struct row_sums *r, float scale)
-{
-    for (uint32_t t = 0; t < r->layout->tables; t++) {
-        const struct row_table_spec *spec = &r->layout->table[t];
-        kernels()->scale(r->g[t], r->g[t], scale, (size_t)r->list[spec->list].keys * spec->dim);
-    }
-}
-
 bool guard_clip(const struct guard *g, struct gradient_node *n)
 {
     if (g->clip_norm <= 0)
@@ -99,8 +91,11 @@ bool guard_clip(const struct guard *g, struct gradient_node *n)
         if (t->role == TENSOR_WEIGHT)
             kernels()->scale(value, value, scale, (size_t)t->elems);
     }
-    if (scale < 1 && n->rows)
-        scale_rows(n->rows, scale);
+    struct row_sums *r = n->rows;
+    for (uint32_t t = 0; scale < 1 && r && t < r->layout->tables; t++) {
+        const struct row_table_spec *spec = &r->layout->table[t];
+        kernels()->scale(r->g[t], r->g[t], scale, (size_t)r->list[spec->list].keys * spec->dim);
+    }
     return scale < 1;
 }
 

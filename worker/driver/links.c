@@ -171,12 +171,6 @@ static enum err on_head(struct conn *c, void *owner, const struct frame *f, cons
     return err ? err : encoded_room(k, f->body_bytes);
 }
 
-static float *place_of(const struct link *k)
-{
-    const struct links_config *config = &k->links->config;
-    return ((const Gradwire__Reply *)k->message)->averages ? config->averages : config->w;
-}
-
 static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
                          size_t *bytes)
 {
@@ -186,7 +180,9 @@ static enum err on_space(struct conn *c, void *owner, uint64_t at, uint64_t left
         *p = k->encoded + at;
         *bytes = (size_t)left;
     } else if (k->wanted) {
-        *p = (uint8_t *)(place_of(k) + k->first_elem) + at;
+        const struct links_config *config = &k->links->config;
+        bool averages = ((const Gradwire__Reply *)k->message)->averages;
+        *p = (uint8_t *)((averages ? config->averages : config->w) + k->first_elem) + at;
         *bytes = (size_t)left;
     } else {
         *p = k->links->scratch;
@@ -245,20 +241,6 @@ static enum err store(struct link *k)
     return k->type == FRAME_ROWS ? store_rows(k) : ERR_OK;
 }
 
-static void on_reply(struct link *k, const Gradwire__Reply *m)
-{
-    struct links *l = k->links;
-    if (generation_equal(msg_generation_get(m->generation), l->terms->generation))
-        push_codec_answered(l->codec, m);
-    session_on_reply(l->config.session, k->shard, m, k->wanted);
-}
-
-static void on_hello_reply(struct link *k)
-{
-    k->hello_bytes = conn_stats(k->conn)->out_bytes;
-    session_on_link_up(k->links->config.session, k->shard);
-}
-
 static enum err on_frame(struct conn *c, void *owner)
 {
     struct link *k = owner;
@@ -273,16 +255,22 @@ static enum err on_frame(struct conn *c, void *owner)
         unreached_greeted(k->links->config.unreached, k->shard);
     else
         unreached_up(k->links->config.unreached, k->shard);
-    if (k->type == FRAME_HELLO_REPLY)
-        on_hello_reply(k);
-    else if (k->type == FRAME_CHALLENGE)
+    if (k->type == FRAME_HELLO_REPLY) {
+        k->hello_bytes = conn_stats(k->conn)->out_bytes;
+        session_on_link_up(k->links->config.session, k->shard);
+    } else if (k->type == FRAME_CHALLENGE)
         ; /* for a token that this process does not have: the refusal that follows names the reason */
     else if (k->type == FRAME_REFUSE)
         on_refuse(k, (const Gradwire__Refuse *)m);
     else if (k->type == FRAME_ROWS)
         session_on_rows(k->links->config.session, k->shard, (const Gradwire__Rows *)m);
-    else
-        on_reply(k, (const Gradwire__Reply *)m);
+    else {
+        const Gradwire__Reply *reply = (const Gradwire__Reply *)m;
+        struct links *l = k->links;
+        if (generation_equal(msg_generation_get(reply->generation), l->terms->generation))
+            push_codec_answered(l->codec, reply);
+        session_on_reply(l->config.session, k->shard, reply, k->wanted);
+    }
     msg_free(m);
     return ERR_OK;
 }

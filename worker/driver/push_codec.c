@@ -164,17 +164,6 @@ static void carry(struct residual *r, struct residual_push *push, uint32_t chunk
     r->weight[chunk] = 0;
 }
 
-/* A range of a push is about to be encoded: sets push->left there to p = g + e. `weight`: the step's examples; 0: e
- * is not added, because a push without examples is not applied. */
-static void residual_carry(struct residual *r, struct residual_push *push, uint32_t first,
-                           uint32_t chunks, const float *g, double weight)
-{
-    for (uint32_t c = first; c < first + chunks; c++) {
-        carry(r, push, c, g, weight);
-        g += plan_run_elems(r->plan, c, 1);
-    }
-}
-
 /* The range is sent as `sent`, decoded: what is left is the difference. */
 static void residual_sent(struct residual *r, struct residual_push *push, uint32_t first,
                           uint32_t chunks, const float *sent, double weight)
@@ -189,16 +178,6 @@ static void residual_sent(struct residual *r, struct residual_push *push, uint32
         }
         push->weight[c] = weight;
         sent += s.elems;
-    }
-}
-
-/* The range is sent without e (its gradient is not finite): e comes back, and nothing is left. */
-static void residual_give_back(struct residual *r, struct residual_push *push, uint32_t first,
-                               uint32_t chunks)
-{
-    for (uint32_t c = first; c < first + chunks; c++) {
-        keep(r, c, push->carried, push->carries[c]);
-        push->carries[c] = push->weight[c] = 0;
     }
 }
 
@@ -290,14 +269,6 @@ void push_codec_free(struct push_codec *p)
     mem_free(p);
 }
 
-/* The withheld gradients are dropped with the generation (docs/explanation/semantics.md, "Top-k"). */
-static enum err restart_residual(struct push_codec *p)
-{
-    residual_free(p->residual);
-    p->residual = NULL;
-    return p->terms->feedback ? residual_new(&p->residual, &p->terms->plan) : ERR_OK;
-}
-
 enum err push_codec_restart(struct push_codec *p, const struct session_terms *s)
 {
     drop_encoded(p);
@@ -311,7 +282,12 @@ enum err push_codec_restart(struct push_codec *p, const struct session_terms *s)
         codec_choice_init(&p->link[i].choice,
                           codec_mask(p->configured, s->settings.codecs_allowed));
     }
-    return p->link ? restart_residual(p) : ERR_NOMEM;
+    if (!p->link)
+        return ERR_NOMEM;
+    /* The withheld gradients are dropped with the generation (docs/explanation/semantics.md, "Top-k"). */
+    residual_free(p->residual);
+    p->residual = NULL;
+    return s->feedback ? residual_new(&p->residual, &s->plan) : ERR_OK;
 }
 
 void push_codec_task(struct push_codec *p, const struct push_task *task)
@@ -434,13 +410,20 @@ static enum err make_run(struct push_codec *p, struct residual_push *push,
     struct residual_run run = {.made = true, .chunks = chunks};
     double weight = n->examples == 0 ? 0 : p->terms->sync ? p->task.weight : n->examples;
     enum err err = ERR_OK;
-    residual_carry(p->residual, push, first, chunks, n->value + at, weight);
+    /* push->left becomes p = g + e. `weight`: the step's examples; 0: e is not added, because a push without examples is
+     * not applied. */
+    for (uint32_t c = first; c < first + chunks; c++)
+        carry(p->residual, push, c, n->value + plan_chunk_elem(p->shape.plan, c), weight);
     if (p->task.whole || p->task.remainder)
         go_whole(p, push, push->left + at, first, chunks, &run);
     else
         err = withhold(p, push, weight, push_key(p, n), first, chunks, &run);
     if (err == ERR_INPUT && guarded(p)) {
-        residual_give_back(p->residual, push, first, chunks);
+        /* The range is sent without e (its gradient is not finite): e comes back, and nothing is left. */
+        for (uint32_t c = first; c < first + chunks; c++) {
+            keep(p->residual, c, push->carried, push->carries[c]);
+            push->carries[c] = push->weight[c] = 0;
+        }
         go_whole(p, push, n->value + at, first, chunks, &run);
     } else if (err == ERR_INPUT) {
         return say_not_finite(p, p->configured, push->left + at, at,

@@ -56,12 +56,6 @@ const struct eval_result *eval_log_of(const struct eval_log *l, const struct man
     return NULL;
 }
 
-static bool is_passed(const struct eval_passed *passed, const struct manifest *m)
-{
-    return passed && passed->manifest == m->crc && passed->generation == m->generation &&
-           passed->cut == m->cut;
-}
-
 static bool is_later(const struct manifest *m, const struct manifest *than)
 {
     return !than || later(m->generation, m->cut, than->generation, than->cut);
@@ -78,7 +72,8 @@ static bool is_behind(const struct manifest *m, const struct eval_result *last,
 bool eval_log_knows(const struct eval_log *l, const struct manifest *m,
                     const struct eval_passed *passed)
 {
-    return eval_log_of(l, m) || is_passed(passed, m);
+    return eval_log_of(l, m) || (passed && passed->manifest == m->crc &&
+                                 passed->generation == m->generation && passed->cut == m->cut);
 }
 
 long eval_log_choose(const struct eval_log *l, const struct manifest *m, size_t n,

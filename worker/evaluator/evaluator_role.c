@@ -139,15 +139,6 @@ static json_t *http_status(void *ctx)
 static const struct http_ops http_ops_of_evaluator = {.metrics = http_metrics,
                                                       .status = http_status};
 
-/* If `fd` is -1, no thread starts. All arguments must outlive it. Errors: ERR_NOMEM. */
-static enum err evaluator_http_begin(struct evaluator_http *h, int fd, const struct job *job,
-                                     const struct cluster *cluster,
-                                     const struct evaluator_meter *meter, struct errmsg *e)
-{
-    *h = (struct evaluator_http){.job = job, .cluster = cluster, .meter = meter};
-    return http_thread_new(&h->thread, fd, &http_ops_of_evaluator, h, e);
-}
-
 /* The last final checkpoint that was checked completely. */
 struct verdict {
     uint64_t cut;
@@ -269,13 +260,6 @@ bool chief_end_failed(const struct chief_end *c, const struct job *job, const ch
 
 /* ---- is the job alive? ---- */
 
-/* A ps serves until its job is over, so while it listens, more checkpoints may come. */
-static bool ps_is_there(struct reach *r, const char *address)
-{
-    *r = (struct reach){.address = address};
-    return reach_all(r, 1, ALIVE_CONNECT_MS) == ERR_OK && r->is == REACH_OPEN;
-}
-
 static void put_state(const struct watch *v, char *out, size_t bytes)
 {
     if (v->last_seen)
@@ -295,7 +279,9 @@ static enum err check_alive(struct watch *v, int64_t now, struct errmsg *e)
     const char *ps = r->cluster->ps[0];
     bool failed = chief_end_failed(r->chief, r->job, r->output, &v->failed, e);
     if (now - v->called_ms >= (failed ? FAILED_EVERY_MS : ALIVE_EVERY_MS)) {
-        bool there = ps_is_there(&v->ps, ps);
+        v->ps = (struct reach){.address = ps};
+        /* A ps serves until its job is over, so while it listens, more checkpoints may come. */
+        bool there = reach_all(&v->ps, 1, ALIVE_CONNECT_MS) == ERR_OK && v->ps.is == REACH_OPEN;
         v->called_ms = now = clock_now_ms();
         if (there)
             v->alive_ms = now;
@@ -608,13 +594,6 @@ static void undo_results(struct watch *v, const struct found *f)
     v->undone = first < v->undone ? first : v->undone;
 }
 
-/* True if no checkpoint will follow this one. */
-static bool is_last(const struct watch *v, const struct manifest *m)
-{
-    return m->final &&
-           manifest_epochs(m, v->role->batches_per_epoch) >= v->role->job->training.epochs;
-}
-
 /* Read the directory once, and evaluate the next checkpoint. *done: the final checkpoint is evaluated. */
 static enum err evaluate_next(struct watch *v, bool *done, bool *more, struct errmsg *e)
 {
@@ -640,7 +619,9 @@ static enum err evaluate_next(struct watch *v, bool *done, bool *more, struct er
         err = evaluate_checkpoint(v, &f.m[next], e);
     *more = !err && next > 0;
     v->final_seen = !err && next < 0 && f.n > 0 && f.m[0].final && eval_log_of(&v->log, &f.m[0]);
-    *done = v->last_seen = v->final_seen && is_last(v, &f.m[0]);
+    *done = v->last_seen =
+        v->final_seen && /* no checkpoint will follow this one */
+        manifest_epochs(&f.m[0], v->role->batches_per_epoch) >= v->role->job->training.epochs;
     found_close(&f);
     return err;
 }
@@ -712,7 +693,9 @@ static enum err watch_make(struct watch *v, struct errmsg *e)
 {
     const struct evaluator_role *r = v->role;
     uint32_t threads = r->job->worker.threads ? r->job->worker.threads : cores_usable();
-    enum err err = evaluator_http_begin(&v->http, r->http_fd, r->job, r->cluster, &v->meter, e);
+    v->http = (struct evaluator_http){.job = r->job, .cluster = r->cluster, .meter = &v->meter};
+    enum err err =
+        http_thread_new(&v->http.thread, r->http_fd, &http_ops_of_evaluator, &v->http, e);
     if (err)
         return err;
     v->w = mem_floats(model_layout(r->model)->elems);
@@ -735,14 +718,6 @@ static enum err watch_make(struct watch *v, struct errmsg *e)
     return err;
 }
 
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = evaluator_on_signal};
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGTERM, &action, NULL);
-    (void)sigaction(SIGINT, &action, NULL);
-}
-
 enum err evaluator_role_run(const struct evaluator_role *role, struct evaluator_end *end,
                             struct errmsg *e)
 {
@@ -757,7 +732,10 @@ enum err evaluator_role_run(const struct evaluator_role *role, struct evaluator_
     enum err err = watch_make(&v, e);
     if (!err) {
         atomic_store(&running, v.evaluator);
-        catch_signals();
+        struct sigaction action = {.sa_handler = evaluator_on_signal};
+        (void)sigemptyset(&action.sa_mask);
+        (void)sigaction(SIGTERM, &action, NULL);
+        (void)sigaction(SIGINT, &action, NULL);
         log_info("evaluating the checkpoints of %s on %" PRIu64 " examples",
                  role->checkpoints->where, role->eval->rows);
         err = watch_run(&v, e);

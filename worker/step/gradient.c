@@ -47,14 +47,6 @@ static enum err take_leaf(struct batch *b, struct loader *l, const struct sessio
     return err;
 }
 
-static enum err gather_keys(struct batch *b, struct errmsg *e)
-{
-    const struct leaf_keys *keys[TREE_LEAVES_MAX];
-    for (uint32_t i = 0; i < b->leaves; i++)
-        keys[i] = b->microbatch[i].n ? b->microbatch[i].keys : NULL;
-    return row_values_want(&b->rows, keys, b->leaves, e);
-}
-
 enum err batch_take(struct batch *b, struct loader *l, const struct session_task *task,
                     struct errmsg *e)
 {
@@ -63,8 +55,11 @@ enum err batch_take(struct batch *b, struct loader *l, const struct session_task
     for (uint32_t run = 0; run < task->runs; run++)
         for (uint32_t i = 0; !err && i < task->count[run]; i++)
             err = take_leaf(b, l, task, task->first[run] + i, e);
+    const struct leaf_keys *keys[TREE_LEAVES_MAX];
+    for (uint32_t i = 0; !err && i < b->leaves; i++)
+        keys[i] = b->microbatch[i].n ? b->microbatch[i].keys : NULL;
     if (!err)
-        err = gather_keys(b, e);
+        err = row_values_want(&b->rows, keys, b->leaves, e);
     if (err) {
         batch_release(b, l);
         return err;

@@ -55,15 +55,6 @@ static void push_range(void *ctx, struct gradient_node *n, uint64_t from, uint64
     driver_range(t->is.driver, n, from, to);
 }
 
-/* A straggler's sleep: this thread does nothing else, as if it computed. */
-static void straggle(struct train *t, double took_s)
-{
-    double s = fault_sleep_s(&t->config.fault, took_s);
-    struct timespec time = {(time_t)s, (long)((s - floor(s)) * 1e9)};
-    while (s > 0 && nanosleep(&time, &time) && errno == EINTR)
-        ;
-}
-
 static void stop(struct train *t, enum err err, const struct errmsg *e)
 {
     driver_stop(t->is.driver, err_exit_code(err), e->text);
@@ -82,12 +73,6 @@ static void ask_rows(struct train *t, const struct session_task *task)
         driver_ask(t->is.driver, task, &t->batch[0].rows);
 }
 
-/* The batch of the running task. */
-static struct batch *batch_of(struct train *t, const struct session_task *task)
-{
-    return &t->batch[batch_is(&t->batch[0], task) ? 0 : 1];
-}
-
 /* Tables: the rows to request with the push of the running task. False: none. */
 static bool guess(struct train *t, const struct batch *now, struct driver_ask *next, enum err *err,
                   struct errmsg *e)
@@ -104,7 +89,7 @@ static bool guess(struct train *t, const struct batch *now, struct driver_ask *n
 static void step(struct train *t, const struct session_task *task)
 {
     struct errmsg e = {""};
-    struct batch *batch = t->tables ? batch_of(t, task) : NULL;
+    struct batch *batch = t->tables ? &t->batch[batch_is(&t->batch[0], task) ? 0 : 1] : NULL;
     struct driver_ask next;
     double began_s = clock_now_s();
     t->task_name = task->name;
@@ -116,7 +101,11 @@ static void step(struct train *t, const struct session_task *task)
         stop(t, err, &e);
         return;
     }
-    straggle(t, clock_now_s() - began_s);
+    /* A straggler's sleep: this thread does nothing else, as if it computed. */
+    double s = fault_sleep_s(&t->config.fault, clock_now_s() - began_s);
+    struct timespec time = {(time_t)s, (long)((s - floor(s)) * 1e9)};
+    while (s > 0 && nanosleep(&time, &time) && errno == EINTR)
+        ;
     uint32_t nodes;
     struct gradient_node *node = gradient_nodes(t->is.gradient, &nodes);
     const struct sums sums = gradient_sums(t->is.gradient);

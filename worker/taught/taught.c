@@ -56,13 +56,6 @@ static enum err take_from_model(struct taught *t, const struct job *job, const c
     return err;
 }
 
-static enum err take_from_cut(struct taught *t, const struct place *checkpoints,
-                              const struct manifest *m, struct errmsg *e)
-{
-    (void)snprintf(t->from, sizeof t->from, "checkpoint %" PRIu64, m->cut);
-    return checkpoint_read_encoding(checkpoints, m, &t->text, &t->given.bytes, e);
-}
-
 /* A cut of another job teaches nothing; the chief refuses to resume from it, and names what differs. */
 static bool is_of_another_job(const struct job *job, const struct manifest *m, bool begins,
                               struct errmsg *e)
@@ -107,8 +100,12 @@ static enum err take(struct taught *t, const struct job *job, const char *output
         t->rounds = true;
         return ERR_OK;
     }
-    err = m->encoding.bytes ? take_from_cut(t, checkpoints, m, e)
-                            : take_from_model(t, job, output, m, e);
+    if (m->encoding.bytes) {
+        (void)snprintf(t->from, sizeof t->from, "checkpoint %" PRIu64, m->cut);
+        err = checkpoint_read_encoding(checkpoints, m, &t->text, &t->given.bytes, e);
+    } else {
+        err = take_from_model(t, job, output, m, e);
+    }
     if (err)
         return err;
     t->given.text = t->text;
@@ -292,13 +289,6 @@ enum err taught_check(const struct taught *t, const struct job *job, const struc
     return err;
 }
 
-static void say_all_growth(const struct taught *t, const struct table_schema *s, int progress_fd)
-{
-    for (uint32_t i = 0; t->there && t->given.extends && i < s->inputs; i++)
-        if (s->input[i].words.count > s->input[i].known)
-            say_growth(&s->input[i], progress_fd);
-}
-
 enum { WORDS_COLUMNS = 4 /* the most columns that are named */ };
 
 const char *taught_words(const struct taught *t, const struct table_schema *s, bool least,
@@ -357,8 +347,9 @@ enum err taught_agree(const struct taught *t, struct job *job, const struct data
     if (!s)
         return ERR_OK;
     enum err err = taught_check(t, job, s, e);
-    if (!err)
-        say_all_growth(t, s, progress_fd);
+    for (uint32_t i = 0; !err && t->there && t->given.extends && i < s->inputs; i++)
+        if (s->input[i].words.count > s->input[i].known)
+            say_growth(&s->input[i], progress_fd);
     if (!err)
         err = export_encoding_text(job, s, encoding, e);
     return err ? err : digest(job, *encoding, e);

@@ -474,15 +474,6 @@ struct events {
 
 /* ---- the disk's thread ---- */
 
-static enum err open_file(struct events *ev, enum events_run run, double wall_time,
-                          struct errmsg *e)
-{
-    static const char *const folders[] = {"/train", "/eval", ""};
-    char folder[FILES_PATH_MAX + 8];
-    (void)snprintf(folder, sizeof folder, "%s%s", ev->logs, folders[run]);
-    return events_file_open(&ev->file[run], folder, wall_time, e);
-}
-
 static void write_note(void *note)
 {
     const struct events_note *n = note;
@@ -490,7 +481,10 @@ static void write_note(void *note)
     struct errmsg e = {""};
     struct events_file *file = &ev->file[n->run];
     bool begins = file->fd < 0;
-    enum err err = begins ? open_file(ev, n->run, n->wall_time, &e) : ERR_OK;
+    static const char *const folders[] = {"/train", "/eval", ""};
+    char folder[FILES_PATH_MAX + 8];
+    (void)snprintf(folder, sizeof folder, "%s%s", ev->logs, folders[n->run]);
+    enum err err = begins ? events_file_open(file, folder, n->wall_time, &e) : ERR_OK;
     if (!err)
         err = events_note_write(n, file, &e);
     if (!err && begins && n->run == EVENTS_SESSION)

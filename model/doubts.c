@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/printable.h"
 #include "common/base/texts.h"
 #include "model/layers.h"
 #include "model/loss.h"
@@ -18,8 +19,36 @@ static void range_of(enum activation a, float *low, float *high)
     *high = a == ACT_SIGMOID || a == ACT_TANH ? 1 : INFINITY;
 }
 
+/* The names of the label's classes, one list; NULL: the job names none. */
+static const char *names_of_classes(const struct job *job)
+{
+    for (uint32_t i = 0; i < job->data.csv.columns; i++)
+        if (job->data.csv.column[i].kind == COLUMN_LABEL)
+            return job->data.csv.column[i].words;
+    return NULL;
+}
+
+/* ' ("high")', the name of a class; "": it has none. Returns out. */
+static const char *name_of_class(char out[static PRINTABLE_NAME_BYTES + 8], const struct job *job,
+                                 uint32_t class)
+{
+    char name[PRINTABLE_NAME_BYTES];
+    *out = '\0';
+    for (const char *p = names_of_classes(job), *at; p; class --) {
+        size_t n;
+        at = p;
+        p = texts_next(p, &n);
+        if (class == 0) {
+            (void)snprintf(out, PRINTABLE_NAME_BYTES + 8, " (\"%s\")", printable_name(name, at, n));
+            break;
+        }
+    }
+    return out;
+}
+
 /* The last activation cannot give a label, or a class has no row. */
-static bool doubts_labels(const struct model *m, const struct model_labels *l, struct errmsg *text)
+static bool doubts_labels(const struct model *m, const struct job *job,
+                          const struct model_labels *l, struct errmsg *text)
 {
     const struct head *h = &m->head[0];
     uint32_t classes = head_classes(h), absent = 0, first = 0;
@@ -50,8 +79,9 @@ static bool doubts_labels(const struct model *m, const struct model_labels *l, s
     if (absent)
         (void)err_set(
             text, ERR_INPUT,
-            "data.train: no row has the class %u, of the classes 0 to %u%s: it cannot be learned",
-            first, classes - 1, absent > 1 ? ", and others have none" : "");
+            "data.train: no row has the class %u%s, of the classes 0 to %u%s: it cannot be learned",
+            first, name_of_class((char[PRINTABLE_NAME_BYTES + 8]){""}, job, first), classes - 1,
+            absent > 1 ? ", and others have none" : "");
     return absent > 0;
 }
 
@@ -59,12 +89,10 @@ static bool doubts_labels(const struct model *m, const struct model_labels *l, s
 static uint32_t names_of(const struct job *job)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < job->data.csv.columns; i++)
-        if (job->data.csv.column[i].kind == COLUMN_LABEL)
-            for (const char *p = job->data.csv.column[i].words; p; count++) {
-                size_t n;
-                p = texts_next(p, &n);
-            }
+    for (const char *p = names_of_classes(job); p; count++) {
+        size_t n;
+        p = texts_next(p, &n);
+    }
     return count;
 }
 
@@ -143,7 +171,7 @@ void model_doubts(const struct model *m, const struct job *job, const struct mod
     struct errmsg text;
     if (doubts_exclusions(m, job, &text))
         say(ctx, text.text);
-    if (doubts_names(m, job, &text) || (l->any && doubts_labels(m, l, &text)))
+    if (doubts_names(m, job, &text) || (l->any && doubts_labels(m, job, l, &text)))
         say(ctx, text.text);
     if (job_doubts_separators(job, &text))
         say(ctx, text.text);

@@ -135,6 +135,11 @@ class CsvTest(TrainCase):
             said = self.train("--fresh", keys={**few, "model.loss": "sparse_categorical_crossentropy", "model.metrics": "[]",
                                                "model.layers": f"[{{dense: {{units: {units}, activation: softmax}}}}]"}).stderr()
             self.assertIn(f"data.train: {why}", said)
+        (self.tmp / "people-1.csv.gz").write_bytes(gzip.compress(b"age,town,rich\n" + b"1,Rome,lo\n2,Oslo,mid\n" * 9))
+        columns = '[number: age, category: town, label: {name: rich, classes: [lo, "hi|high", mid]}]'
+        said = self.train("--fresh", keys={**few, "data.columns": columns, "model.loss": "sparse_categorical_crossentropy", "model.metrics": "[]",
+                                           "model.layers": "[{dense: {units: 3, activation: softmax}}]"}).stderr()
+        self.assertIn('data.train: no row has the class 1 ("hi|high"), of the classes 0 to 2: it cannot be learned', said)
 
     def test_names_rates_and_decays_that_do_not_fit_are_said(self):
         (self.tmp / "people-2.csv.gz").unlink()

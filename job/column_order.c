@@ -105,9 +105,7 @@ enum err column_scale_compare(const char *was, const char *is, struct errmsg *e)
     for (const char *old = was, *new = is; name_next(&old, &before) && name_next(&new, &now);) {
         struct name from = scale_of(was, &before), to = scale_of(is, &now);
         if (name_is(&before, &now) && !name_is(&from, &to))
-            return err_set(e, ERR_INPUT,
-                           "column %s had scale %.*s, has %.*s now; restore it, or start from "
-                           "scratch with another --output",
+            return err_set(e, ERR_INPUT, "column %s had scale %.*s, has %.*s now",
                            printable_name(shown, before.text, before.bytes), (int)from.bytes,
                            from.text, (int)to.bytes, to.text);
     }

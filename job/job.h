@@ -539,7 +539,7 @@ enum err job_identity_compare_columns(const char *was, const char *is, struct er
  * Errors: ERR_INPUT, naming the first column that moved. */
 enum err column_order_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 /* Checks that numbers of the same name and position have the same scale. Errors: ERR_INPUT, naming the first column that
- * has another, and how to go on. */
+ * has another. */
 enum err column_scale_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
 /* Checks that a class of the same name has the same number; names can be new. A label without names has the numbers as names.
  * Errors: ERR_INPUT, naming the class. */

@@ -86,7 +86,10 @@ static bool names_classes(const struct job_csv *csv)
 static enum err folder_check_sets(const struct folder *f, const struct job *own, struct errmsg *e)
 {
     const char *was = own->identity_text, *is = f->job.identity_text;
-    enum err err = column_scale_compare(was, is, e);
+    struct errmsg scale;
+    enum err err = column_scale_compare(was, is, &scale);
+    if (err)
+        err = err_set(e, err, "%.300s; keep the scale of the training", scale.text);
     if (!err && names_classes(&own->data.csv))
         err = class_order_compare(was, is, e);
     if (!err && own->model.rank == f->job.model.rank &&

@@ -391,7 +391,7 @@ optimizer: adam
         for old, new, why in (("[a, b, c]", "[c, b, a]", 'class "a" was class 0, is class 2 now'),
                               ("[a, b, c]", "[b|x, y, z]", 'class "b" was class 1, is class 0 now'),
                               ("{name: k}", "{name: k, space: l}", "the keys of column k: space was k, is l"),
-                              ("standard", "min_max", "column x had scale standard, has min_max now")):
+                              ("standard", "min_max", "column x had scale standard, has min_max now; keep the scale of the training\n")):
             for command, flags in (("predict", []), ("evaluate", []), ("encode", ["--output=x.npz"])):
                 error = self.said(command, self.out, "rows.csv", f"--set=data.columns={columns.replace(old, new)}", *flags, code=2)[1]
                 self.assertIn(f"gradwire: --set: {why}", error)

@@ -71,15 +71,18 @@ static enum err check_meaning(const struct job *job, const struct manifest *m, s
     const char *was = m->identity_text, *is = job->identity_text;
     bool learn = job->data.csv.encoding == ENCODING_LEARN;
     struct errmsg what;
+    const char *advice = learn ? "" : "; restore it, or start from scratch with another --output";
     enum err err =
         learn ? column_order_compare(was, is, &what) : column_scale_compare(was, is, &what);
-    if (!err)
+    if (!err) {
+        advice = "";
         err = class_order_compare(was, is, &what);
+    }
     if (!err)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
-                   "run \"%s\" would begin with the weights of checkpoint %" PRIu64 ": %.300s",
-                   job->checkpoint.run, m->cut, what.text);
+                   "run \"%s\" would begin with the weights of checkpoint %" PRIu64 ": %.300s%s",
+                   job->checkpoint.run, m->cut, what.text, advice);
 }
 
 static enum err take(struct taught *t, const struct job *job, const char *output,

@@ -163,12 +163,6 @@ static enum err eval_rows_add_keys(struct eval_rows *r, uint64_t first, uint64_t
     return ERR_OK;
 }
 
-/* How many of `blocks` blocks are read at a time: all of them if the reader passes over all rows (in_one_pass). */
-static uint64_t eval_rows_window(const struct row_reader *reader, uint64_t blocks)
-{
-    return reader->in_one_pass || blocks < WINDOW_BLOCKS ? blocks : WINDOW_BLOCKS;
-}
-
 /* Collect the keys of blocks [first, end), and read their rows. Errors: ERR_NOMEM, ERR_DISK; the reader's. Thread:
  * the pool's owner; the reader is called on it. */
 static enum err eval_rows_read(struct eval_rows *r, const struct row_reader *reader, uint64_t first,
@@ -505,7 +499,8 @@ static enum err make_metrics(struct evaluator *v, const struct sums *sums, doubl
 /* Run window by window if rows are read, otherwise all blocks. */
 static enum err run_windows(struct evaluator *v, const struct row_reader *rows, struct errmsg *e)
 {
-    uint64_t window = v->rows ? eval_rows_window(rows, v->blocks) : v->blocks;
+    bool parts = v->rows && !rows->in_one_pass && v->blocks > WINDOW_BLOCKS;
+    uint64_t window = parts ? WINDOW_BLOCKS : v->blocks;
     for (uint64_t first = 0; first < v->blocks && !atomic_load(&v->stopped); first = v->end) {
         v->end = v->blocks - first < window ? v->blocks : first + window;
         enum err err = v->rows ? eval_rows_read(v->rows, rows, first, v->end, e) : ERR_OK;

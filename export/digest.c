@@ -7,14 +7,6 @@
 _Static_assert(ROW_TABLES_MAX <= 64, "a bit for each table");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "floats are hashed as they stand");
 
-static void digest_add_tensor(struct sha256 *h, const struct tensor *t, const float *w)
-{
-    sha256_add(h, t->name, strlen(t->name));
-    sha256_add(h, &t->rank, sizeof t->rank);
-    sha256_add(h, t->shape, t->rank * sizeof *t->shape);
-    sha256_add(h, w + t->offset_elems, t->elems * sizeof *w);
-}
-
 /* The table with the least name that is not included yet. */
 static uint32_t next_table(const struct row_layout *l, uint64_t done)
 {
@@ -43,8 +35,13 @@ void export_digest(const struct layout *l, const float *w, const uint8_t (*table
                    char hex[65])
 {
     struct sha256 *h = sha256_new();
-    for (uint32_t i = 0; h && i < l->tensors; i++)
-        digest_add_tensor(h, &l->tensor[i], w);
+    for (uint32_t i = 0; h && i < l->tensors; i++) {
+        const struct tensor *t = &l->tensor[i];
+        sha256_add(h, t->name, strlen(t->name));
+        sha256_add(h, &t->rank, sizeof t->rank);
+        sha256_add(h, t->shape, t->rank * sizeof *t->shape);
+        sha256_add(h, w + t->offset_elems, t->elems * sizeof *w);
+    }
     if (h && l->rows && table)
         digest_add_tables(h, l->rows, table);
     (void)sha256_hex(h, hex);

@@ -218,11 +218,6 @@ static json_t *tensors(const struct layout *l, bool *ok)
     return list;
 }
 
-static const char *loss_word(const struct job *job)
-{
-    return job_word_of(job_key_find("model.loss")->words, (int)job->model.head[0].loss);
-}
-
 static json_t *model(const struct model_manifest *m, const json_t *job, bool *ok)
 {
     const struct job *j = m->job;
@@ -232,7 +227,10 @@ static json_t *model(const struct model_manifest *m, const json_t *job, bool *ok
     json_put(all, "divisor", json_real((double)m->data->scale), ok);
     json_put(all, "layers", layers(m, job, ok), ok);
     json_put(all, "output", json_string(j->model.layer[j->model.layers - 1].name), ok);
-    json_put(all, "loss", json_string(loss_word(j)), ok);
+    json_put(
+        all, "loss",
+        json_string(job_word_of(job_key_find("model.loss")->words, (int)j->model.head[0].loss)),
+        ok);
     json_put(all, "from_logits", json_boolean(j->model.head[0].from_logits), ok);
     json_put(all, "tensors", tensors(model_layout(m->model), ok), ok);
     return all;

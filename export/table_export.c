@@ -97,19 +97,14 @@ enum err table_export_new(struct table_export **x, uint32_t dim, uint64_t rows, 
     return ERR_OK;
 }
 
-static void close_merge(struct table_export *x)
-{
-    for (uint32_t i = 0; x->cursor && i < x->pieces; i++)
-        mem_free(x->cursor[i].records);
-    mem_free(x->cursor);
-    mem_free(x->heap);
-}
-
 void table_export_free(struct table_export *x)
 {
     if (!x)
         return;
-    close_merge(x);
+    for (uint32_t i = 0; x->cursor && i < x->pieces; i++)
+        mem_free(x->cursor[i].records);
+    mem_free(x->cursor);
+    mem_free(x->heap);
     mem_free(x->records);
     mem_free(x->order);
     mem_free(x->piece);

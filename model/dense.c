@@ -89,13 +89,6 @@ static void multiply_packed(const struct op *op, const struct op_pass *p)
     }
 }
 
-static void packed_forward(const struct op *op, const struct op_pass *p)
-{
-    multiply_packed(op, p);
-    if (op->activation == ACT_RELU)
-        kernels()->relu_backward(p->y, p->y, p->rows * op->out); /* y = 0 where y <= 0 */
-}
-
 /* ---- forward, backward ---- */
 
 /* y (rows, out) = act(x (rows, in) W (in, out) + b (out)) */
@@ -104,7 +97,9 @@ static void dense_forward(const struct op *op, const struct op_pass *p)
     int n = (int)p->rows, in = (int)op->in, out = (int)op->out;
     float *y = p->y;
     if (p->packed) {
-        packed_forward(op, p);
+        multiply_packed(op, p);
+        if (op->activation == ACT_RELU)
+            kernels()->relu_backward(y, y, p->rows * op->out); /* y = 0 where y <= 0 */
         return;
     }
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, out, in, 1.0f, p->x[0], in,

@@ -300,13 +300,6 @@ static void zero_tensors(const struct model *m, uint32_t first, uint32_t end, fl
     }
 }
 
-/* Report the elements of the block that belong to op i, gaps included. */
-static void tell_ready(const struct model *m, const struct op *op, model_ready *ready, void *ctx)
-{
-    uint64_t first = m->layout.tensor[op->tensor].offset_elems;
-    ready(ctx, first, layout_end(&m->layout, op->tensor + op->tensors - 1) - first);
-}
-
 /* Add input k's gradient to those of other readers of the same value. */
 static void join(struct model_run *r, const struct op *op, uint32_t k, size_t n)
 {
@@ -332,8 +325,11 @@ static void run_backward(struct model_run *r, const struct op_pass *p, model_rea
         if (op_is_frozen(op))
             zero_tensors(m, op->tensor, op->tensor + op->tensors, p->dw);
         regularizer_backward(m, op, p->dw, p->w, (float)p->n);
-        if (op->tensors && ready)
-            tell_ready(m, op, ready, ctx);
+        if (!op->tensors || !ready)
+            continue;
+        uint64_t begin =
+            m->layout.tensor[op->tensor].offset_elems; /* gaps are reported with the tensors */
+        ready(ctx, begin, layout_end(&m->layout, op->tensor + op->tensors - 1) - begin);
     }
     lookup_backward_rows(m, r->slot, p);
     regularizer_backward_rows(m, p);
@@ -355,20 +351,15 @@ void run_op_backward(struct model_run *r, uint32_t i, const float *w, uint32_t n
 
 /* ---- the whole model ---- */
 
-static void zero_gradient(const struct model *m, float *dw, model_ready *ready, void *ctx)
-{
-    zero_tensors(m, 0, m->layout.tensors, dw);
-    if (ready)
-        ready(ctx, 0, m->layout.elems);
-}
-
 void model_train(struct model_run *r, const float *w, const struct leaf *of, uint64_t key,
                  float *dw, struct sums *sums, model_ready *ready, void *ctx)
 {
     uint32_t n = of->n;
     assert(n <= r->rows_max);
     if (n == 0) {
-        zero_gradient(r->m, dw, ready, ctx);
+        zero_tensors(r->m, 0, r->m->layout.tensors, dw);
+        if (ready)
+            ready(ctx, 0, r->m->layout.elems);
         return;
     }
     const struct op_pass p = {

@@ -14,9 +14,10 @@
 
 #include "common/base/mem.h"
 #include "common/base/printable.h"
+#include "formats/keras/archive.h"
 #include "model_cli/output.h"
 
-enum { COPY_BYTES = 1 << 16, DOS_DATE_1980_01_01 = 0x21, CODE_BYTES = 4 };
+enum { COPY_BYTES = 1 << 16, CODE_BYTES = 4 };
 
 static enum err failed(const char *what, struct errmsg *e)
 {
@@ -228,21 +229,9 @@ static bool zip_add_array(zip_t *zip, const struct array_file *a)
     char *name = NULL;
     if (asprintf(&name, "%s.npy", a->name) < 0)
         return false;
-    int own = fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
-    FILE *file = own < 0 ? NULL : fdopen(own, "rb");
-    if (file)
-        rewind(file); /* the position is that of a->fd */
-    zip_source_t *source = file ? zip_source_filep(zip, file, 0, -1) : NULL;
-    if (!source && file)
-        (void)fclose(file);
-    else if (!file && own >= 0)
-        (void)close(own);
-    zip_int64_t at = source ? zip_file_add(zip, name, source, encoding_of(name)) : -1;
+    bool added = archive_add_file(zip, name, a->fd, encoding_of(name));
     free(name);
-    if (at < 0)
-        zip_source_free(source);
-    return at >= 0 && zip_set_file_compression(zip, (zip_uint64_t)at, ZIP_CM_STORE, 0) == 0 &&
-           zip_file_set_dostime(zip, (zip_uint64_t)at, 0, DOS_DATE_1980_01_01, 0) == 0;
+    return added;
 }
 
 static int is_interrupted(zip_t *zip, void *ctx)

@@ -2,6 +2,7 @@
  * go to a file that no one sees, because the program that reads HDF5 needs a file. */
 #include "formats/keras/archive.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,9 +31,9 @@ static enum err archive_failed(const char *path, const char *why, struct errmsg 
 }
 
 /* Takes the source. */
-static bool archive_add(zip_t *zip, const char *name, zip_source_t *take)
+static bool archive_add(zip_t *zip, const char *name, zip_source_t *take, zip_flags_t encoding)
 {
-    zip_int64_t at = take ? zip_file_add(zip, name, take, ZIP_FL_ENC_UTF_8) : -1;
+    zip_int64_t at = take ? zip_file_add(zip, name, take, encoding) : -1;
     if (at < 0) {
         zip_source_free(take);
         return false;
@@ -43,23 +44,23 @@ static bool archive_add(zip_t *zip, const char *name, zip_source_t *take)
 
 static bool archive_add_text(zip_t *zip, const char *name, const char *text)
 {
-    return archive_add(zip, name, zip_source_buffer(zip, text, strlen(text), 0));
+    return archive_add(zip, name, zip_source_buffer(zip, text, strlen(text), 0), ZIP_FL_ENC_UTF_8);
 }
 
-static bool archive_add_file(zip_t *zip, const char *name, int fd)
+bool archive_add_file(zip_t *zip, const char *name, int fd, zip_flags_t encoding)
 {
-    int own = dup(fd);
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     FILE *file = own < 0 ? NULL : fdopen(own, "rb");
     if (!file) {
         if (own >= 0)
             (void)close(own);
         return false;
     }
-    rewind(file);
+    rewind(file); /* the position is that of fd */
     zip_source_t *source = zip_source_filep(zip, file, 0, -1);
     if (!source)
         (void)fclose(file);
-    return archive_add(zip, name, source);
+    return archive_add(zip, name, source, encoding);
 }
 
 /* Fill the archive `into`, which is in memory. */
@@ -78,7 +79,7 @@ static enum err archive_fill(zip_source_t *into, const char *path, const char *c
     }
     bool filled = archive_add_text(zip, "metadata.json", metadata) &&
                   archive_add_text(zip, "config.json", config) &&
-                  archive_add_file(zip, "model.weights.h5", weights);
+                  archive_add_file(zip, "model.weights.h5", weights, ZIP_FL_ENC_UTF_8);
     if (filled && zip_close(zip) == 0)
         return ERR_OK;
     enum err err = archive_failed(path, zip_strerror(zip), e);

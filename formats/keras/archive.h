@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <zip.h>
 
 #include "common/base/err.h"
 
@@ -18,5 +19,9 @@ enum err archive_write(const char *path, const char *config, int weights,
  * the file. */
 enum err archive_read(const char *path, char **config, size_t *bytes, int *weights,
                       struct errmsg *e) MUST_CHECK;
+
+/* Add the whole file `fd`, by a descriptor of its own, to an archive as a member without compression and time. It is read when
+ * the archive is closed. False: libzip has the error. */
+bool archive_add_file(zip_t *zip, const char *name, int fd, zip_flags_t encoding);
 
 #endif

@@ -176,7 +176,7 @@ static void read_rescaling(struct reader *r, size_t i)
                       "a job has it only as the first layer, with a scale above 0 and offset 0, as "
                       "data.scale");
     else
-        r->c->scale = (float)(1 / scale);
+        r->c->m.scale = (float)(1 / scale);
     r->scales = true;
     r->at[i] = MODEL_INPUT;
 }
@@ -441,7 +441,7 @@ static enum err read_json(struct reader *r, const char *name, char **refused, st
     }
     if (!err) {
         r->c->loss_is_chosen = r->to.loss_is_chosen;
-        char **const to[] = {&r->c->yaml, &r->c->notes, &r->c->optimizer, &r->c->training};
+        char **const to[] = {&r->c->m.yaml, &r->c->m.notes, &r->c->m.optimizer, &r->c->m.training};
         for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
             *to[i] = text[i];
             text[i] = NULL;
@@ -455,7 +455,7 @@ static enum err read_json(struct reader *r, const char *name, char **refused, st
 enum err config_read(struct config *c, const char *text, size_t bytes, const char *name,
                      bool trained, char **refused, struct errmsg *e)
 {
-    struct config made = {.scale = 1};
+    struct config made = {.m.scale = 1};
     json_error_t why;
     struct reader *r = mem_zalloc(1, sizeof *r);
     *refused = NULL;
@@ -472,13 +472,4 @@ enum err config_read(struct config *c, const char *text, size_t bytes, const cha
     if (!err)
         *c = made;
     return err;
-}
-
-void config_close(struct config *c)
-{
-    free(c->yaml);
-    free(c->notes);
-    free(c->optimizer);
-    free(c->training);
-    *c = (struct config){0};
 }

@@ -74,40 +74,38 @@ static char **child_environment(void)
     return env;
 }
 
-/* Descriptors that no assignment to the child's numbers can hit. */
-struct lent {
-    int from, to, errors;
-};
+/* Descriptors that no assignment to the child's numbers can hit: of the two files and its stderr. */
+enum { LENT = 3 };
 
-static bool lent_make(struct lent *l, const struct hdf5_call *call, int errors)
+static bool lent_make(int lent[LENT], const struct hdf5_call *call, int errors)
 {
-    l->from = fcntl(call->from, F_DUPFD_CLOEXEC, ABOVE_CHILD);
-    l->to = fcntl(call->to, F_DUPFD_CLOEXEC, ABOVE_CHILD);
-    l->errors = fcntl(errors, F_DUPFD_CLOEXEC, ABOVE_CHILD);
-    return l->from >= 0 && l->to >= 0 && l->errors >= 0;
+    const int own[LENT] = {call->from, call->to, errors};
+    bool made = true;
+    for (int i = 0; i < LENT; i++) {
+        lent[i] = fcntl(own[i], F_DUPFD_CLOEXEC, ABOVE_CHILD);
+        made &= lent[i] >= 0;
+    }
+    return made;
 }
 
-static void lent_close(struct lent *l)
+static void lent_close(const int lent[LENT])
 {
-    const int all[] = {l->from, l->to, l->errors};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i] >= 0)
-            (void)close(all[i]);
+    for (int i = 0; i < LENT; i++)
+        if (lent[i] >= 0)
+            (void)close(lent[i]);
 }
 
-static int spawn(pid_t *pid, const char *program, const char *command, const struct lent *l,
+static int spawn(pid_t *pid, const char *program, const char *command, const int lent[LENT],
                  char **env)
 {
+    static const int child[LENT] = {CHILD_FROM, CHILD_TO, STDERR_FILENO};
     const char *const argv[] = {program, command, from_path, to_path, NULL};
     posix_spawn_file_actions_t actions;
     int failed = posix_spawn_file_actions_init(&actions);
     if (failed)
         return failed;
-    failed = posix_spawn_file_actions_adddup2(&actions, l->from, CHILD_FROM);
-    if (!failed)
-        failed = posix_spawn_file_actions_adddup2(&actions, l->to, CHILD_TO);
-    if (!failed)
-        failed = posix_spawn_file_actions_adddup2(&actions, l->errors, STDERR_FILENO);
+    for (int i = 0; i < LENT && !failed; i++)
+        failed = posix_spawn_file_actions_adddup2(&actions, lent[i], child[i]);
     if (!failed)
         failed = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (!failed)
@@ -123,16 +121,16 @@ static enum err start_with(struct child *c, const struct hdf5_call *call, const 
                            struct errmsg *e)
 {
     char program[PATH_MAX];
-    struct lent l;
+    int lent[LENT];
     enum err err = find_program(program, e);
     if (err)
         return err;
     char **env = child_environment();
-    int failed = env && lent_make(&l, call, pipe[1])
-                     ? spawn(&c->pid, program, call->command, &l, env)
+    int failed = env && lent_make(lent, call, pipe[1])
+                     ? spawn(&c->pid, program, call->command, lent, env)
                      : ENOMEM;
     if (env)
-        lent_close(&l);
+        lent_close(lent);
     mem_free(env);
     if (failed)
         return err_set(e, ERR_IO, "%.200s: %s", program, strerror(failed));

@@ -151,33 +151,25 @@ static enum err import_read_file(const char *path, char **config, size_t *bytes,
     return ERR_OK;
 }
 
-static enum err import_model(struct imported *m, const char *path, const struct config *c,
-                             int weights, struct errmsg *e)
+/* Add the model, its weights and the metrics that fit it to c->m. */
+static enum err import_model(struct config *c, const char *path, int weights, struct errmsg *e)
 {
     char name[JOB_FILE_SHOWN];
+    struct imported *m = &c->m;
     (void)snprintf(name, sizeof name, "%.120s (as a job)", path);
     const char *chose =
         c->loss_is_chosen ? "compile the model with a loss, and save it again" : NULL;
-    enum err err = imported_model(&m->model, name, c->yaml, chose, e);
+    enum err err = imported_model(&m->model, name, m->yaml, chose, e);
     if (!err && weights >= 0)
         err = import_weights(path, weights, c, m->model, &m->w, e);
-    if (err)
-        return err;
-    m->yaml = mem_strdup(c->yaml);
-    m->notes = mem_strdup(c->notes);
-    m->optimizer = mem_strdup(c->optimizer);
-    m->training = mem_strdup(c->training);
-    m->scale = c->scale;
-    if (!m->yaml || !m->notes || !m->optimizer || !m->training ||
-        imported_add_metrics(m, c->metric, c->metrics))
-        return err_memory_of(e, path);
-    return ERR_OK;
+    if (!err && imported_add_metrics(m, c->metric, c->metrics))
+        err = err_memory_of(e, path);
+    return err;
 }
 
 enum err keras_import(struct imported *m, const char *path, char **refused, struct errmsg *e)
 {
-    struct imported made = {.scale = 1};
-    struct config c = {0};
+    struct config c = {.m.scale = 1};
     char *text = NULL;
     size_t bytes = 0;
     int weights = -1;
@@ -187,14 +179,13 @@ enum err keras_import(struct imported *m, const char *path, char **refused, stru
         return err;
     err = config_read(&c, text, bytes, path, weights >= 0, refused, e);
     if (!err)
-        err = import_model(&made, path, &c, weights, e);
+        err = import_model(&c, path, weights, e);
     mem_free(text);
     if (weights >= 0)
         (void)close(weights);
-    config_close(&c);
     if (err)
-        imported_close(&made);
+        imported_close(&c.m);
     else
-        *m = made;
+        *m = c.m;
     return err;
 }

@@ -163,21 +163,15 @@ const char *onnx_make(struct onnx *o, uint32_t value, enum onnx_order order)
     return name;
 }
 
-static const char *plain_constant(struct onnx *o, uint32_t value)
+/* For values whose channels are second, a constant (channels) becomes (channels, 1, 1). */
+static const char *constant_in(struct onnx *o, uint32_t value, enum onnx_order order)
 {
     const struct graph_value *v = &o->g->value[value];
-    int64_t dim[GRAPH_RANK_MAX];
+    int64_t dim[GRAPH_RANK_MAX] = {0, 1, 1};
     for (uint32_t i = 0; i < v->rank; i++)
         dim[i] = v->dim[i];
-    return onnx_constant(o, onnx_make(o, value, ONNX_LAST), v->type, dim, v->rank, v->data);
-}
-
-/* A constant (channels), for values whose channels are second: (channels, 1, 1). */
-static const char *channel_constant(struct onnx *o, uint32_t value)
-{
-    const struct graph_value *v = &o->g->value[value];
-    const int64_t dim[] = {v->dim[0], 1, 1};
-    return onnx_constant(o, onnx_make(o, value, ONNX_FIRST), v->type, dim, 3, v->data);
+    return onnx_constant(o, onnx_make(o, value, order), v->type, dim,
+                         order == ONNX_FIRST ? 3 : v->rank, v->data);
 }
 
 const char *onnx_value(struct onnx *o, uint32_t value, enum onnx_order order)
@@ -191,7 +185,7 @@ const char *onnx_value(struct onnx *o, uint32_t value, enum onnx_order order)
     if (o->name[value][order])
         return o->name[value][order];
     if (v->data)
-        return order == ONNX_LAST ? plain_constant(o, value) : channel_constant(o, value);
+        return constant_in(o, value, order);
     const char *from = o->name[value][order == ONNX_LAST ? ONNX_FIRST : ONNX_LAST];
     const char *to = onnx_make(o, value, order);
     onnx_attribute_ints(o, onnx_node(o, "Transpose", &from, 1, to), "perm", orders[order], 4);

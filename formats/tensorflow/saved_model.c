@@ -37,15 +37,6 @@ struct message {
     Tensorflow__TensorShape no_shape;
 };
 
-static void begin_graph(struct message *m)
-{
-    m->versions = (Tensorflow__Versions)TENSORFLOW__VERSIONS__INIT;
-    m->versions.producer = GRAPH_PRODUCER;
-    m->versions.min_consumer = GRAPH_MIN_CONSUMER;
-    m->graph = (Tensorflow__Graph)TENSORFLOW__GRAPH__INIT;
-    m->graph.versions = &m->versions;
-}
-
 static Tensorflow__Signature *add_signature(struct message *m, const char *key)
 {
     size_t i = m->meta.n_signature_def++;
@@ -59,7 +50,11 @@ static Tensorflow__Signature *add_signature(struct message *m, const char *key)
 
 static void begin(struct message *m)
 {
-    begin_graph(m);
+    m->versions = (Tensorflow__Versions)TENSORFLOW__VERSIONS__INIT;
+    m->versions.producer = GRAPH_PRODUCER;
+    m->versions.min_consumer = GRAPH_MIN_CONSUMER;
+    m->graph = (Tensorflow__Graph)TENSORFLOW__GRAPH__INIT;
+    m->graph.versions = &m->versions;
     m->info = (Tensorflow__MetaInfo)TENSORFLOW__META_INFO__INIT;
     m->tag[0] = (char *)"serve";
     m->info.tags = m->tag;
@@ -176,11 +171,6 @@ static void parent_of(const char *path, char parent[static FILES_PATH_MAX])
         (void)snprintf(parent, FILES_PATH_MAX, "%s", slash ? "/" : ".");
 }
 
-static enum err io_error(const char *path, struct errmsg *e)
-{
-    return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-}
-
 /* The directory gets its name when it is complete, so that a server which watches for new versions never sees a part
  * of one. */
 static enum err write_new(const char *path, const void *data, size_t bytes, struct errmsg *e)
@@ -194,7 +184,7 @@ static enum err write_new(const char *path, const void *data, size_t bytes, stru
         return err;
     err = write_in(temporary, data, bytes, e);
     if (!err && rename(temporary, path) != 0)
-        err = io_error(path, e);
+        err = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
     if (err) {
         struct errmsg ignored;
         (void)!files_remove_folder(temporary, &ignored);

@@ -26,13 +26,6 @@ static enum err size_of(const struct tensors *t, const char *name, uint32_t rank
     return ERR_OK;
 }
 
-/* JSON has only such names. */
-static enum err check_utf8(const char *name, struct errmsg *e)
-{
-    return printable_is_utf8(name) ? ERR_OK
-                                   : err_set(e, ERR_INPUT, "the name of a tensor is not UTF-8");
-}
-
 enum err tensors_add(struct tensors *t, const char *name, uint32_t rank, const uint64_t *shape,
                      struct errmsg *e)
 {
@@ -42,9 +35,9 @@ enum err tensors_add(struct tensors *t, const char *name, uint32_t rank, const u
     if (strlen(name) >= TENSORS_NAME_MAX)
         return err_set(e, ERR_TOOBIG, "the name of tensor %.60s.. is longer than %d bytes", name,
                        TENSORS_NAME_MAX - 1);
-    enum err err = check_utf8(name, e);
-    if (!err)
-        err = size_of(t, name, rank, shape, &new.bytes, e);
+    if (!printable_is_utf8(name)) /* JSON has only such names */
+        return err_set(e, ERR_INPUT, "the name of a tensor is not UTF-8");
+    enum err err = size_of(t, name, rank, shape, &new.bytes, e);
     if (err)
         return err;
     struct tensor_entry *grown = mem_extend(t->entry, t->n, 1, sizeof *grown);
@@ -76,11 +69,6 @@ void tensors_close(struct tensors *t)
 
 /* ---- the header ---- */
 
-static enum err not_one(const char *path, struct errmsg *e)
-{
-    return err_set(e, ERR_CORRUPT, "%s: not a safetensors file", path);
-}
-
 /* Add what the header says of one tensor. */
 static enum err add_said(struct tensors *t, const char *path, const char *name, const json_t *said,
                          struct errmsg *e)
@@ -93,7 +81,7 @@ static enum err add_said(struct tensors *t, const char *path, const char *name, 
         return err_set(e, ERR_CORRUPT, "%s: tensor %.200s is not float32 of at most %d dimensions",
                        path, name, TENSORS_RANK_MAX);
     if (!safetensors_entry(said, &entry))
-        return not_one(path, e);
+        return err_set(e, ERR_CORRUPT, "%s: not a safetensors file", path);
     enum err err = tensors_add(t, name, entry.rank, entry.shape, e);
     if (!err && (!safetensors_offsets(said, &begin, &end) || begin != t->entry[t->n - 1].at ||
                  end != t->bytes))

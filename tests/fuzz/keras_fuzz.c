@@ -80,7 +80,7 @@ static void open_archive(void)
     if (err)
         check_refused(err, &e);
     else
-        config_close(&c);
+        imported_close(&c.m);
     mem_free(refused);
     mem_free(text);
     if (weights >= 0)

@@ -352,8 +352,8 @@ static enum err import_text(const char *layers, char **refused, char **yaml)
                  layers);
     enum err err = config_read(&c, text, (size_t)n, "m.keras", true, refused, &e);
     if (!err) {
-        *yaml = mem_strdup(c.yaml);
-        config_close(&c);
+        *yaml = mem_strdup(c.m.yaml);
+        imported_close(&c.m);
     }
     return err;
 }

@@ -143,8 +143,7 @@ static bool old_lock(const char *path, int *fd, char why[OLD_WHY_BYTES])
         (void)snprintf(why, OLD_WHY_BYTES, "a job is running in it");
     else
         (void)snprintf(why, OLD_WHY_BYTES, "its lock: %s", strerror(error));
-    if (*fd >= 0)
-        (void)close(*fd);
+    files_close(fd);
     return false;
 }
 
@@ -187,10 +186,8 @@ static bool old_delete(const char *path, int *lock, char why[OLD_WHY_BYTES])
                         : 0;
         if (f->fts_info == FTS_D)
             continue;
-        if (f->fts_level == FTS_ROOTLEVEL && *lock >= 0) {
-            (void)close(*lock);
-            *lock = -1;
-        }
+        if (f->fts_level == FTS_ROOTLEVEL)
+            files_close(lock);
         if (!error && (f->fts_info == FTS_DP ? rmdir : unlink)(f->fts_accpath) != 0)
             error = errno;
         if (error)
@@ -321,19 +318,13 @@ static bool old_remove(const struct old *o, uint32_t number)
     if (gone) {
         size_text(size, sizeof size, old_bytes(path));
         gone = old_delete(path, &lock, why);
-        if (lock >= 0)
-            (void)close(lock);
+        files_close(&lock);
     }
     if (gone)
         (void)printf("%s: removed, %s\n", PRINTABLE(path), size);
     else
         say_plain("%s is kept: %s", path, why);
     return gone;
-}
-
-static bool old_has(const struct old *o, uint32_t number)
-{
-    return bsearch(&number, o->number, o->n, sizeof number, by_number) != NULL;
 }
 
 static bool old_check(const struct old *o, const char *const *which, size_t n)
@@ -347,7 +338,7 @@ static bool old_check(const struct old *o, const char *const *which, size_t n)
                       which[i], o->dir);
             return false;
         }
-        if (old_has(o, number))
+        if (bsearch(&number, o->number, o->n, sizeof number, by_number))
             continue;
         (void)fprintf(stderr, "gradwire: --remove: %s.%u does not exist", PRINTABLE(o->dir),
                       number);

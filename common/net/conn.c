@@ -12,6 +12,7 @@
 #include "common/base/mem.h"
 #include "common/net/socket.h"
 #include "common/net/socket_progress.h"
+#include "common/process/files.h"
 
 /* ---- The end ---- */
 
@@ -59,8 +60,7 @@ void conn_close(struct conn *c, enum err code, const char *why)
     if (c->state != FINISHING)
         set_reason(c, code, why);
     int fd = conn_quit(c);
-    if (fd >= 0)
-        close(fd);
+    files_close(&fd);
 }
 
 /* Limited, because a peer can send garbage without end. */
@@ -329,8 +329,7 @@ enum err conn_dial(struct conn **c, struct loop *l, const struct sockaddr *addr,
     int error = fd < 0 ? errno : 0;
     struct conn *fresh = conn_alloc(l, fd, peer, ops, owner);
     if (!fresh) {
-        if (fd >= 0)
-            close(fd);
+        files_close(&fd);
         return ERR_NOMEM;
     }
     *c = fresh;
@@ -399,8 +398,7 @@ enum err conn_detach(struct conn *c, struct conn_handover *out)
 
 void conn_handover_drop(struct conn_handover *h)
 {
-    if (h->fd >= 0)
-        (void)close(h->fd);
+    files_close(&h->fd);
     tls_link_free(h->tls);
     *h = (struct conn_handover){.fd = -1};
 }

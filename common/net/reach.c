@@ -15,6 +15,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/process/files.h"
 
 /* ---- one look-up ---- */
 
@@ -75,8 +76,7 @@ struct lookup *lookup_start(const char *host, uint16_t port)
     u->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (u->fd >= 0 && thread_start(u))
         return u;
-    if (u->fd >= 0)
-        (void)close(u->fd);
+    files_close(&u->fd);
     mem_free(u);
     return NULL;
 }
@@ -194,9 +194,7 @@ static void dial(struct reach *r, struct attempt *a)
         if (a->fd >= 0 && (connect(a->fd, addr, to->bytes) == 0 || errno == EINPROGRESS))
             return;
         settle_error(r, errno);
-        if (a->fd >= 0)
-            (void)close(a->fd);
-        a->fd = -1;
+        files_close(&a->fd);
     }
 }
 

@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/printable.h"
+#include "common/process/files.h"
 #include "common/process/signals.h"
 
 /* Looks for FOLDER/gradwire-NAME, and for FOLDER/NAME/NAME. For the running program FOLDER is its own directory, or the one above. */
@@ -31,15 +32,13 @@ static bool take(char path[static PATH_MAX], const char *found, int length)
 static bool installed(char path[static PATH_MAX], const char *folder, const char *name)
 {
     char found[PATH_MAX];
-    int length = snprintf(found, sizeof found, "%s/gradwire-%s", folder, name);
-    return take(path, found, length);
+    return take(path, found, snprintf(found, sizeof found, "%s/gradwire-%s", folder, name));
 }
 
 static bool built(char path[static PATH_MAX], const char *folder, const char *name)
 {
     char found[PATH_MAX];
-    int length = snprintf(found, sizeof found, "%s/%s/%s", folder, name, name);
-    return take(path, found, length);
+    return take(path, found, snprintf(found, sizeof found, "%s/%s/%s", folder, name, name));
 }
 
 static enum err not_there(const char *folder, const char *name, struct errmsg *e)
@@ -112,17 +111,14 @@ static enum err start(struct child *c, const struct child_call *call, struct err
     if (c->pid == 0)
         become(call, null, said[1]);
     int error = errno;
-    if (null >= 0)
-        (void)close(null);
-    if (said[1] >= 0)
-        (void)close(said[1]);
+    files_close(&null);
+    files_close(&said[1]);
     c->said = said[0];
     if (c->pid > 0) {
         c->pidfd = pidfd_open(c->pid, 0);
         return ERR_OK;
     }
-    if (c->said >= 0)
-        (void)close(c->said);
+    files_close(&c->said);
     return err_set(e, err_of_errno(error), "%s: it cannot be started: %s", call->argv[0],
                    strerror(error));
 }
@@ -182,10 +178,8 @@ static enum err await(struct child *c, const struct child_call *call, struct err
                                    {.fd = c->said, .events = POLLIN}};
         int64_t left_ms = until_ms - now_ms;
         if (poll(watched, 2, (int)(left_ms < LOOK_MS ? left_ms : LOOK_MS)) > 0) {
-            if (watched[1].revents && !hear(c)) {
-                (void)close(c->said);
-                c->said = -1;
-            }
+            if (watched[1].revents && !hear(c))
+                files_close(&c->said);
             if (watched[0].revents)
                 return ERR_OK;
         }
@@ -224,9 +218,7 @@ enum err child_run(const struct child_call *call, struct errmsg *e)
     (void)TEMP_FAILURE_RETRY(waitpid(c.pid, &status, 0));
     while (!err && has_words(&c) && hear(&c))
         ;
-    if (c.said >= 0)
-        (void)close(c.said);
-    if (c.pidfd >= 0)
-        (void)close(c.pidfd);
+    files_close(&c.said);
+    files_close(&c.pidfd);
     return err ? err : verdict(&c, call, status, e);
 }

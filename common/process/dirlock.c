@@ -17,9 +17,6 @@
 #include "common/process/files.h"
 #include "common/process/output.h"
 
-/* Compares the open file DIR/lock with the file at its path. A directory that seems to be missing is tried again, because shared
- * storage can hide it for a moment. */
-
 /* Storage that hosts share may show a directory as missing for a moment. */
 enum { DIRGUARD_AGAIN_MS = 200 };
 
@@ -32,19 +29,26 @@ struct dirguard {
 
 static struct dirguard guard = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
+static enum err dirlock_path(char path[PATH_MAX], const char *dir, struct errmsg *e)
+{
+    int n = snprintf(path, PATH_MAX, "%s/" OUTPUT_LOCK, dir);
+    if (n < 0 || n >= PATH_MAX)
+        return err_set(e, ERR_IO, "%.200s...: the path is too long", dir);
+    return ERR_OK;
+}
+
 enum err dirguard_begin(const char *dir, int lock_fd, struct errmsg *e)
 {
     char path[PATH_MAX];
-    int n = snprintf(path, sizeof path, "%s/" OUTPUT_LOCK, dir);
-    if (n < 0 || n >= PATH_MAX)
-        return err_set(e, ERR_IO, "%.200s...: the path is too long", dir);
+    enum err err = dirlock_path(path, dir, e);
+    if (err)
+        return err;
     int fd = lock_fd >= 0 ? fcntl(lock_fd, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && lock_fd >= 0)
         return err_set(e, err_of_errno(errno), "%s: its open descriptor %d: %s", path, lock_fd,
                        strerror(errno));
     pthread_mutex_lock(&guard.lock);
-    if (guard.fd >= 0)
-        (void)close(guard.fd);
+    files_close(&guard.fd);
     guard.fd = fd;
     guard.lost = false;
     (void)snprintf(guard.dir, sizeof guard.dir, "%s", dir);
@@ -139,14 +143,6 @@ static enum err dirlock_try(const char *dir, const char *path, int *fd, pid_t *h
     return dirlock_write_pid(file, path, e);
 }
 
-static enum err dirlock_path(char path[PATH_MAX], const char *dir, struct errmsg *e)
-{
-    int n = snprintf(path, PATH_MAX, "%s/" OUTPUT_LOCK, dir);
-    if (n < 0 || n >= PATH_MAX)
-        return err_set(e, ERR_IO, "%.200s...: the path is too long", dir);
-    return ERR_OK;
-}
-
 enum err dirlock_take(const char *dir, int *fd, void (*on_wait)(const char *dir, pid_t holder),
                       struct errmsg *e)
 {
@@ -161,8 +157,7 @@ enum err dirlock_take(const char *dir, int *fd, void (*on_wait)(const char *dir,
         int file;
         err = dirlock_try(dir, path, &file, &holder, e);
         if (err) {
-            if (file >= 0)
-                (void)close(file);
+            files_close(&file);
             return err;
         }
         if (file >= 0) {

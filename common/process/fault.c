@@ -47,23 +47,16 @@ static bool read_straggle(struct fault *f, const char *text)
     return true;
 }
 
-static bool read_disk(struct fault *f, const char *text)
+static bool read_of_ps(struct fault *f, const char *text)
 {
-    int end = -1;
-    uint64_t bytes;
-    if (sscanf(text, "disk:%" SCNu64 "%n", &bytes, &end) != 1 || end < 0 || text[end] || !bytes)
+    int disk = -1, eio = -1;
+    uint64_t n;
+    if (sscanf(text, "disk:%" SCNu64 "%n", &n, &disk) == 1 && !text[disk] && n)
+        *f = (struct fault){.kind = FAULT_DISK, .factor = (double)n};
+    else if (sscanf(text, "eio:%" SCNu64 "%n", &n, &eio) == 1 && !text[eio])
+        *f = (struct fault){.kind = FAULT_EIO, .first = n};
+    else
         return false;
-    *f = (struct fault){.kind = FAULT_DISK, .factor = (double)bytes};
-    return true;
-}
-
-static bool read_eio(struct fault *f, const char *text)
-{
-    int end = -1;
-    uint64_t cut;
-    if (sscanf(text, "eio:%" SCNu64 "%n", &cut, &end) != 1 || end < 0 || text[end])
-        return false;
-    *f = (struct fault){.kind = FAULT_EIO, .first = cut};
     return true;
 }
 
@@ -73,7 +66,7 @@ enum err fault_parse(struct fault *f, const char *text, struct errmsg *e)
         *f = (struct fault){.kind = FAULT_NONE};
         return ERR_OK;
     }
-    if (read_nan(f, text) || read_straggle(f, text) || read_disk(f, text) || read_eio(f, text))
+    if (read_nan(f, text) || read_straggle(f, text) || read_of_ps(f, text))
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "--fault: '%.80s' is not allowed; allowed, for tests and benchmarks: nan:BATCH, "

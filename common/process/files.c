@@ -333,6 +333,13 @@ enum err files_write_at(int fd, const char *path, uint64_t at, const void *data,
     return files_put_at(fd, data, bytes, at) < bytes ? files_write_error(path, e) : ERR_OK;
 }
 
+void files_close(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+}
+
 enum err files_open(const char *path, int *out, struct errmsg *e)
 {
     struct stat st;
@@ -566,14 +573,11 @@ enum err line_file_append(const char *path, const char *lines, size_t bytes, str
 enum err line_file_sync(const char *path, struct errmsg *e)
 {
     char folder[FILES_PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) : 1;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || n >= sizeof folder)
+    if (fd < 0)
         return io_error(e, path);
     enum err err = fsync(fd) ? io_error(e, path) : ERR_OK;
     (void)close(fd);
-    memcpy(folder, slash ? path : ".", n);
-    folder[n] = '\0';
-    return err ? err : files_sync_folder(folder[0] ? folder : "/", e);
+    folder_of(path, folder);
+    return err ? err : files_sync_folder(folder, e);
 }

@@ -61,6 +61,9 @@ size_t files_put_at(int fd, const void *data, size_t bytes, uint64_t at) MUST_CH
  * or reading one can block forever. Errors: ERR_NOTFOUND, ERR_IO. */
 enum err files_open(const char *path, int *fd, struct errmsg *e) MUST_CHECK;
 
+/* Closes *fd, if it is not -1, and sets it to -1. */
+void files_close(int *fd);
+
 /* False only if there is no such file: if that cannot be found out (EIO, EACCES), opening the file tells why. */
 bool files_may_be(const char *path);
 

@@ -174,7 +174,5 @@ enum err rundir_open(struct rundir *r, const char *path, bool fresh, struct errm
 
 void rundir_close(struct rundir *r)
 {
-    if (r->lock_fd >= 0)
-        (void)close(r->lock_fd);
-    r->lock_fd = -1;
+    files_close(&r->lock_fd);
 }

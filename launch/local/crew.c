@@ -20,6 +20,7 @@
 #include "common/process/cgroup.h"
 #include "common/process/child.h"
 #include "common/base/printable.h"
+#include "common/process/files.h"
 #include "common/process/process_state.h"
 #include "common/process/signals.h"
 
@@ -215,10 +216,8 @@ static enum err local_settle(struct process *p, struct local_place *place,
 /* Close its descriptors. The process must have ended, or was never started. */
 static void local_leave(struct local_place *place)
 {
-    if (place->handed.listen >= 0)
-        (void)close(place->handed.listen);
-    if (place->handed.http >= 0)
-        (void)close(place->handed.http);
+    files_close(&place->handed.listen);
+    files_close(&place->handed.http);
 }
 
 bool local_reaped(struct process *p, pid_t pid, uint64_t peak_rss_bytes)

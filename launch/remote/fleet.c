@@ -14,6 +14,7 @@
 #include "common/base/printable.h"
 #include "common/net/listen.h"
 #include "common/net/socket.h"
+#include "common/process/files.h"
 #include "common/wire/msg.h"
 #include "common/base/sha256.h"
 #include "launch/base/say.h"
@@ -107,17 +108,10 @@ static void remote_send(struct process *p)
                         "grace_ms", (json_int_t)f->config.job->timeouts.grace_s * 1000));
 }
 
-static void remote_close_log(struct remote_place *place)
-{
-    if (place->log_fd >= 0)
-        (void)close(place->log_fd);
-    place->log_fd = -1;
-}
-
 static enum err remote_start(struct process *p, struct errmsg *e)
 {
     struct remote_place *place = p->place;
-    remote_close_log(place);
+    files_close(&place->log_fd);
     enum err err = process_open_log(p, &place->log_fd, e);
     if (err)
         return err;
@@ -151,7 +145,7 @@ static const struct process_ops remote_ops = {
 static void remote_over(struct process *p)
 {
     struct remote_place *place = p->place;
-    remote_close_log(place);
+    files_close(&place->log_fd);
     place->sent = false;
     p->state = PROCESS_ENDED;
     p->pid = 0;
@@ -703,7 +697,7 @@ void fleet_free(struct fleet *f)
         mem_free(c->command);
     }
     for (uint32_t i = 0; f->place && i < f->config.crew->n; i++)
-        remote_close_log(&f->place[i]);
+        files_close(&f->place[i].log_fd);
     mem_free(f->remote);
     mem_free(f->place);
     mem_free(f->job_hash);

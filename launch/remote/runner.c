@@ -29,6 +29,7 @@
 #include "common/base/clock.h"
 #include "common/process/cgroup.h"
 #include "common/process/dirlock.h"
+#include "common/process/files.h"
 #include "common/process/output.h"
 #include "common/net/listen.h"
 #include "common/net/socket.h"
@@ -182,10 +183,8 @@ static void outlet_close(struct outlet *o)
 {
     if (o->event)
         event_free(o->event);
-    if (o->fd >= 0)
-        (void)close(o->fd);
     o->event = NULL;
-    o->fd = -1;
+    files_close(&o->fd);
 }
 
 /* Open a pipe; *fd is the process's end. */
@@ -303,10 +302,8 @@ static enum err ward_start(struct runner *r, uint32_t i, const json_t *m, struct
         err = child_start(&w->pid, &c, &r->guardian, e);
     w->started = w->started || !err;
     argv_free(args.argv);
-    if (c.out_fd >= 0)
-        (void)close(c.out_fd);
-    if (c.handed.progress >= 0)
-        (void)close(c.handed.progress);
+    files_close(&c.out_fd);
+    files_close(&c.handed.progress);
     if (err) {
         outlet_close(&w->out);
         outlet_close(&w->progress);
@@ -492,8 +489,7 @@ static enum err runner_talk(struct runner *r)
 static void runner_close(struct runner *r)
 {
     web_talk(&r->web, NULL);
-    if (r->page_fd >= 0)
-        (void)close(r->page_fd);
+    files_close(&r->page_fd);
     if (r->talking)
         talk_close(&r->talk);
     if (r->child)

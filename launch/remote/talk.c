@@ -19,6 +19,7 @@
 #include "common/base/printable.h"
 #include "common/net/socket.h"
 #include "common/base/mem.h"
+#include "common/process/files.h"
 #include "common/process/signals.h"
 
 /* ---- receiving ---- */
@@ -137,10 +138,8 @@ static void talk_close_half(struct bufferevent **bev, int *fd)
         (void)bufferevent_setfd(*bev, -1);
         bufferevent_free(*bev);
     }
-    if (*fd >= 0)
-        (void)close(*fd);
     *bev = NULL;
-    *fd = -1;
+    files_close(fd);
 }
 
 void talk_close(struct talk *t)
@@ -387,9 +386,7 @@ void link_hang_up(struct link *l)
     if (l->errors)
         event_free(l->errors);
     l->errors = NULL;
-    if (l->errors_fd >= 0)
-        (void)close(l->errors_fd);
-    l->errors_fd = -1;
+    files_close(&l->errors_fd);
     (void)event_del(l->tick);
     l->state = LINK_DOWN;
 }
@@ -485,11 +482,10 @@ static _Noreturn void link_become(char **argv, const int in[2], const int out[2]
     _exit(127);
 }
 
-static void close_pair(const int pair[2])
+static void close_pair(int pair[2])
 {
-    for (int i = 0; i < 2; i++)
-        if (pair[i] >= 0)
-            (void)close(pair[i]);
+    files_close(&pair[0]);
+    files_close(&pair[1]);
 }
 
 static enum err link_fork(struct link *l, char **argv, int *in_fd, int *out_fd, struct errmsg *e)

@@ -119,20 +119,13 @@ enum err rank_attempt(char out[RANK_ATTEMPT_BYTES], const char *given,
 
 /* ---- flags ---- */
 
-static enum err take_ports(struct rank *r, const char *text, struct errmsg *e)
-{
-    if (digits_ports(text, &r->port_low, &r->port_high))
-        return ERR_OK;
-    return err_set(e, ERR_INPUT,
-                   "--ports: '%s' is not allowed; allowed: a range such as 20000-20099", text);
-}
-
 static enum err rank_check(struct rank *r, struct errmsg *e)
 {
     const char *ports = flags_given("ports");
-    enum err err = ports ? take_ports(r, ports, e) : ERR_OK;
-    if (!err)
-        err = rank_find(&r->rank, &r->size, getenv, e);
+    if (ports && !digits_ports(ports, &r->port_low, &r->port_high))
+        return err_set(e, ERR_INPUT,
+                       "--ports: '%s' is not allowed; allowed: a range such as 20000-20099", ports);
+    enum err err = rank_find(&r->rank, &r->size, getenv, e);
     if (!err)
         err = rank_attempt(r->attempt, flags_given("attempt"), getenv, e);
     if (!err && r->options.ps >= r->size)
@@ -237,16 +230,6 @@ static enum err rank_leave_token(const struct rank *r, struct errmsg *e)
     return err;
 }
 
-/* Read rank i's address. False: it does not exist yet. */
-static bool rank_read_address(const struct rank *r, uint32_t i, char out[PROCESS_ADDRESS_BYTES])
-{
-    struct rendezvous_rank found;
-    if (!rendezvous_read(r->folder, i, &found))
-        return false;
-    memcpy(out, found.address, sizeof found.address);
-    return true;
-}
-
 /* A list of ranks as text: "3, 5 and 7 more". */
 struct rank_list {
     char *out;
@@ -274,9 +257,12 @@ static uint32_t rank_list_end(const struct rank_list *l)
 static uint32_t rank_missing(struct rank *r, char *out, size_t bytes)
 {
     struct rank_list missing = {.out = out, .bytes = bytes};
+    struct rendezvous_rank found;
     for (uint32_t i = 0; i < r->size; i++) {
         struct process *p = &r->crew.process[i];
-        if (!p->address[0] && !rank_read_address(r, i, p->address))
+        if (!p->address[0] && rendezvous_read(r->folder, i, &found))
+            memcpy(p->address, found.address, sizeof found.address);
+        else if (!p->address[0])
             rank_list_add(&missing, i);
     }
     return rank_list_end(&missing);

@@ -181,12 +181,6 @@ static void status_print_cut(const char *dir)
 
 /* ---- a job that is not running ---- */
 
-/* True: the summary belongs to an earlier run. The last run took the lock later, and wrote no summary. */
-static bool status_summary_is_old(const struct job_dir *d, const char *dir)
-{
-    return d->by != JOB_DIR_TRAIN && job_dir_is_before(dir, OUTPUT_SUMMARY, OUTPUT_LOCK);
-}
-
 static int status_no_summary(const struct job_dir *d, const char *dir, bool before)
 {
     const char *by = d->by == JOB_DIR_TRAIN ? "launcher" : "chief";
@@ -205,7 +199,8 @@ static int status_no_summary(const struct job_dir *d, const char *dir, bool befo
 static int status_last_run(const struct job_dir *d, const char *dir)
 {
     enum summary_end end = summary_end(dir);
-    bool old = status_summary_is_old(d, dir);
+    /* the last run took the lock later, and wrote no summary */
+    bool old = d->by != JOB_DIR_TRAIN && job_dir_is_before(dir, OUTPUT_SUMMARY, OUTPUT_LOCK);
     if (end == SUMMARY_NONE || old)
         return status_no_summary(d, dir, old);
     const char *again =
@@ -247,15 +242,10 @@ static bool status_page(const struct job_dir *d, const char *dir, char url[PAGE_
     return true;
 }
 
-static unsigned status_port(const char *url)
-{
-    const char *colon = strrchr(url, ':');
-    return colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
-}
-
 static void status_print_page(const char *url, const char *host)
 {
-    unsigned port = status_port(url);
+    const char *colon = strrchr(url, ':');
+    unsigned port = colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
     if (!*host)
         (void)printf("  page: %s\n", PRINTABLE(url));
     else

@@ -293,12 +293,6 @@ static void monitor_on_line(void *arg, const char *line, size_t bytes)
     }
 }
 
-/* Process bytes from the chief's progress pipe (progress.h). */
-static void monitor_feed(struct monitor *m, const char *bytes, size_t n)
-{
-    progress_lines_feed(&m->lines, bytes, n, monitor_on_line, m);
-}
-
 /* ---- life ---- */
 
 /* Close with monitor_close, also after an error. Errors: ERR_NOMEM. */
@@ -394,15 +388,20 @@ static void supervisor_write_pids(const struct supervisor *s)
 
 /* ---- progress ---- */
 
+static void remote_progress(void *arg, const char *bytes, size_t n)
+{
+    struct supervisor *s = arg;
+    progress_lines_feed(&s->monitor.lines, bytes, n, monitor_on_line, &s->monitor);
+}
+
 /* Read everything that is in the pipe now. */
 static void on_progress(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
-    struct supervisor *s = arg;
     char bytes[4096];
     ssize_t n;
     while ((n = read(fd, bytes, sizeof bytes)) > 0)
-        monitor_feed(&s->monitor, bytes, (size_t)n);
+        remote_progress(arg, bytes, (size_t)n);
 }
 
 static void on_width(evutil_socket_t sig, short what, void *arg)
@@ -510,11 +509,13 @@ static void on_terminate(evutil_socket_t sig, short what, void *arg)
 
 /* ---- processes come and go ---- */
 
+/* The job ends, with this exit code and error. */
 static void supervisor_fail(struct supervisor *s, int exit_code, const char *name, const char *text)
 {
     log_watch_hush(&s->watch);
     s->result->exit_code = exit_code;
     (void)snprintf(s->result->error, sizeof s->result->error, "%s: %s", name, text);
+    supervisor_end(s);
 }
 
 /* True: DIR was removed, so the job ends. Another job may use DIR now. */
@@ -554,7 +555,6 @@ static void on_restart(evutil_socket_t fd, short what, void *arg)
     if (r->process->ops->start(r->process, &e)) {
         say_error("%s", e.text);
         supervisor_fail(s, 1, r->process->name, e.text);
-        supervisor_end(s);
     }
     supervisor_changed(s);
 }
@@ -585,7 +585,6 @@ static void supervisor_end_by(struct supervisor *s, const struct process *p,
     say_status("");
     say_error("%s: %s", p->name, text);
     supervisor_fail(s, v->exit_code, p->name, text);
-    supervisor_end(s);
 }
 
 /* The job is done, even if a Ctrl-C came at its last moment. */
@@ -755,19 +754,12 @@ static void remote_end(void *arg, const char *who, const char *why)
     say_status("");
     say_error("%s: %s", who, why);
     supervisor_fail(s, 1, who, why);
-    supervisor_end(s);
 }
 
 static void remote_failed(void *arg, struct process *p, const char *why)
 {
     remote_end(arg, p->name, why);
     supervisor_stop_if_over(arg);
-}
-
-static void remote_progress(void *arg, const char *bytes, size_t n)
-{
-    struct supervisor *s = arg;
-    monitor_feed(&s->monitor, bytes, n);
 }
 
 static const struct process_events supervisor_events = {
@@ -887,14 +879,6 @@ static enum err supervisor_start_all(struct supervisor *s, struct errmsg *e)
     return err;
 }
 
-static void supervisor_watch_logs(struct supervisor *s)
-{
-    if (log_watch_init(&s->watch, s->plan->base, s->plan->crew, &s->monitor.loads)) {
-        say_warn("out of memory: warnings of the processes are only in their logs");
-        log_watch_close(&s->watch);
-    }
-}
-
 enum err supervisor_run(struct supervisor_result *result, const struct supervisor_plan *plan,
                         struct errmsg *e)
 {
@@ -911,8 +895,10 @@ enum err supervisor_run(struct supervisor_result *result, const struct superviso
         monitor_save(&s->monitor); /* in place of an earlier run's */
     if (!err)
         err = supervisor_start_all(s, e);
-    if (!err)
-        supervisor_watch_logs(s);
+    if (!err && log_watch_init(&s->watch, plan->base, plan->crew, &s->monitor.loads)) {
+        say_warn("out of memory: warnings of the processes are only in their logs");
+        log_watch_close(&s->watch);
+    }
     if (!err) {
         supervisor_write_pids(s);
         supervisor_announce(s);

@@ -194,15 +194,12 @@ static void train_write_http(const struct train *t)
 static void train_tell_page(const struct train *t)
 {
     char url[PAGE_URL_BYTES];
+    struct errmsg e = {""};
+    if (t->fleet && fleet_serve_page(t->fleet, &e))
+        say_warn("the job has no page: %s", e.text);
+    train_write_http(t);
     if (page_url(t->dir.path, url))
         say_info("the job's page: %s", url);
-}
-
-static void train_serve_page(const struct train *t)
-{
-    struct errmsg e = {""};
-    if (fleet_serve_page(t->fleet, &e))
-        say_warn("the job has no page: %s", e.text);
 }
 
 /* Remove the files with the addresses and pids of the processes, which have ended. */
@@ -277,14 +274,10 @@ static enum err train_locked(struct train *t, struct supervisor_result *result, 
     enum err err = t->fleet ? fleet_check_shared(t->fleet, &t->problems, e)
                             : crew_settle_here(&t->crew, &t->options, &t->job, &t->here,
                                                t->progress[1], t->dir.lock_fd, e);
-    if (!err && t->fleet)
-        train_serve_page(t);
     if (!err) {
-        train_write_http(t);
         train_tell_page(t);
-    }
-    if (!err)
         err = train_supervise(t, result, e);
+    }
     (void)close(t->progress[0]);
     (void)close(t->progress[1]);
     return err;

@@ -37,8 +37,6 @@ void problems_close(struct problems *p)
 
 enum { SHOWN_BYTES = 80 };
 
-static const char *const role_words[] = {"chief", "worker", "ps", "evaluator"}; /* by enum role */
-
 /* The position of a problem: "hosts:3". */
 struct at {
     const char *file;
@@ -55,8 +53,8 @@ static enum err take_slots(struct host_line *h, const char *value)
 
 static enum err take_role(struct host_line *h, const char *value)
 {
-    for (size_t i = 0; i < sizeof role_words / sizeof *role_words && !h->has_role; i++)
-        if (strcmp(value, role_words[i]) == 0) {
+    for (size_t i = 0; i < ROLES && !h->has_role; i++)
+        if (strcmp(value, role_str((enum role)i)) == 0) {
             h->has_role = true;
             h->role = (enum role)i;
         }
@@ -224,7 +222,7 @@ static void check_twins(const struct hosts *h, struct problems *p)
                              "give slots=N",
                              h->file, h->host[i].line, h->host[i].address, h->host[j].line,
                              h->host[i].has_role ? " for role=" : "",
-                             h->host[i].has_role ? role_words[h->host[i].role] : "");
+                             h->host[i].has_role ? role_str(h->host[i].role) : "");
                 break;
             }
 }
@@ -319,12 +317,12 @@ static void say_no_place(const struct hosts *h, enum role role, bool own_lines, 
             any = any || !h->host[i].has_role;
         if (!any) {
             problems_add(p, "%s: no line accepts a %s: every line has another role", h->file,
-                         role_words[role]);
+                         role_str(role));
             return;
         }
     }
     problems_add(p, "%s: only %u of %u %s processes have a slot; add slots or hosts%s", h->file,
-                 placed, wanted, role_words[role], own_lines ? " for that role" : "");
+                 placed, wanted, role_str(role), own_lines ? " for that role" : "");
 }
 
 static void check_unwanted(const struct hosts *h, const struct roles *r, struct problems *p)
@@ -334,8 +332,8 @@ static void check_unwanted(const struct hosts *h, const struct roles *r, struct 
         if (line->has_role && line->role != ROLE_PS && line->role != ROLE_WORKER &&
             r->n[line->role] == 0)
             problems_add(p, "%s:%u: role=%s, but the job has no %s of its own; give --%s", h->file,
-                         line->line, role_words[line->role], role_words[line->role],
-                         role_words[line->role]);
+                         line->line, role_str(line->role), role_str(line->role),
+                         role_str(line->role));
     }
 }
 

@@ -38,7 +38,8 @@ enum err job_read_text(struct job_reader *r, const struct job_key *key, const st
     return ERR_OK;
 }
 
-enum err job_keep_text(struct job_reader *r, const char *text, const char **kept)
+/* Copies a text into the job. */
+static enum err job_keep_text(struct job_reader *r, const char *text, const char **kept)
 {
     size_t bytes = strlen(text) + 1;
     struct job_text *made = mem_zalloc(sizeof *made + bytes, 1);

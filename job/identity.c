@@ -468,10 +468,11 @@ static bool same_key(const struct line *a, const struct line *b)
     return a->key_bytes == b->key_bytes && memcmp(a->key, b->key, (size_t)a->key_bytes) == 0;
 }
 
-static bool line_find(const char *text, const struct line *wanted, struct line *found)
+static bool line_find(const char *text, const char *key, struct line *found)
 {
+    const struct line wanted = {.key = key, .key_bytes = (int)strlen(key)};
     while (line_next(&text, found))
-        if (same_key(found, wanted))
+        if (same_key(found, &wanted))
             return true;
     return false;
 }
@@ -616,17 +617,13 @@ enum err job_identity_compare(const char *was, const char *is, struct errmsg *e)
 
 /* ---- values from a checkpoint ---- */
 
-static bool find_merge(const char *text, struct line *found)
-{
-    static const char key[] = "training.geo_merge";
-    return line_find(text, &(struct line){.key = key, .key_bytes = (int)sizeof key - 1}, found);
-}
+static const char merge[] = "training.geo_merge";
 
 /* A release without the key merged as Paddle does. */
 static enum geo_merge merge_that_was(const char *was)
 {
     struct line found;
-    if (was && !find_merge(was, &found))
+    if (was && !line_find(was, merge, &found))
         return GEO_MERGE_PADDLE;
     return was && value_is(&found, "paddle") ? GEO_MERGE_PADDLE : GEO_MERGE_AVERAGE;
 }
@@ -636,7 +633,7 @@ static enum geo_merge merge_that_was(const char *was)
 static char *with_merge(const char *text, const char *value)
 {
     struct line unsettled = {.value = text};
-    bool found = find_merge(text, &unsettled);
+    bool found = line_find(text, merge, &unsettled);
     assert(found && value_is(&unsettled, "auto"));
     (void)found;
     size_t begin = (size_t)(unsettled.value - text), bytes = strlen(text) + strlen(value) + 1;
@@ -710,8 +707,7 @@ static void find_option(const char *text, const struct line *name, const char *o
     char key[JOB_PATH_MAX];
     int n = snprintf(key, sizeof key, "%.*s%s", name->key_bytes - (int)strlen("name"), name->key,
                      option);
-    const struct line wanted = {.key = key, .key_bytes = n};
-    if (n >= (int)sizeof key || !line_find(text, &wanted, found))
+    if (n >= (int)sizeof key || !line_find(text, key, found))
         *found = (struct line){.key = name->key, .key_bytes = name->key_bytes, .value = ""};
 }
 
@@ -777,9 +773,8 @@ static enum err compare_separators(const char *was, const char *is, const struct
 static struct line value_of(const char *text, const char *key)
 {
     const char *fallback = job_key_find(key)->fallback;
-    const struct line wanted = {.key = key, .key_bytes = (int)strlen(key)};
     struct line found;
-    if (!line_find(text, &wanted, &found))
+    if (!line_find(text, key, &found))
         found = (struct line){.value = fallback, .value_bytes = (int)strlen(fallback)};
     return found;
 }

@@ -82,8 +82,6 @@ enum err job_check_tables(struct job_reader *r) MUST_CHECK;
 enum err job_read_columns(struct job_reader *r, const struct job_key *key,
                           const struct job_node *node) MUST_CHECK;
 void job_columns_free(struct job_csv *csv);
-/* Copies a text into the job. Errors: ERR_NOMEM. */
-enum err job_keep_text(struct job_reader *r, const char *text, const char **kept) MUST_CHECK;
 enum err job_read_text(struct job_reader *r, const struct job_key *key,
                        const struct job_node *node) MUST_CHECK;
 enum err job_read_column_text(struct job_reader *r, const struct job_key *key,

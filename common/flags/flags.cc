@@ -147,15 +147,6 @@ bool is_left_out(const flag &f)
 
 /* ---- arguments ---- */
 
-/* Returns whether this program accepts the flag. */
-bool takes(const char *name)
-{
-    for (const flag *f = flags_table; f->programs; f++)
-        if ((f->programs & program->takes) && f->name && strcmp(f->name, name) == 0)
-            return true;
-    return false;
-}
-
 /* Returns the first program that users start and that has this flag; NULL: none. */
 const char *owner(const std::string &name)
 {
@@ -172,7 +163,7 @@ std::string key_meant(const std::string &name, bool exact)
 {
     static const char asks[] = "did you mean ";
     char hint[512];
-    if (!takes("set"))
+    if (!find("set"))
         return "";
     job_key_hint(name.c_str(), hint, sizeof hint);
     std::string key = strncmp(hint, asks, sizeof asks - 1) == 0 ? hint + sizeof asks - 1 : "";
@@ -209,14 +200,14 @@ const char *flag_meant(const std::string &name)
             word += c;
     word += ' ';
     for (const auto &m : meanings)
-        if (takes(m.flag) && (" " + std::string(m.names) + " ").find(word) != std::string::npos)
+        if (find(m.flag) && (" " + std::string(m.names) + " ").find(word) != std::string::npos)
             return m.flag;
     return nullptr;
 }
 
 err refuse_unknown(const Reader &r, const std::string &name)
 {
-    if (takes("fresh") && (name == "resume" || name == "continue"))
+    if (find("fresh") && (name == "resume" || name == "continue"))
         return err_set(r.e, ERR_INPUT,
                        "%sunknown flag --%s; train resumes by itself: run it again with the same "
                        "--output (--fresh trains from scratch)",

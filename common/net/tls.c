@@ -89,7 +89,8 @@ void tls_host_copy(char *out, size_t bytes, const char *host)
         out[n - 1] = 0;
 }
 
-bool tls_names_host(X509 *cert, const char *with_dot)
+/* Returns whether the certificate contains this host: a name, also with a final dot, or an address. */
+static bool tls_names_host(X509 *cert, const char *with_dot)
 {
     struct address address;
     char host[ADDRESS_HOST_MAX];
@@ -148,7 +149,8 @@ static enum err parse_one(struct tls *t, const char *one, size_t n, struct errms
     return right && !strchr(a->name, '=') ? ERR_OK : wrong_name(one, n, e);
 }
 
-enum err tls_allowed_parse(struct tls *t, const char *names, struct errmsg *e)
+/* Adds the names of --tls_names to t->allowed. */
+static enum err tls_allowed_parse(struct tls *t, const char *names, struct errmsg *e)
 {
     enum err err = ERR_OK;
     while (*names && !err) {

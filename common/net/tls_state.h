@@ -51,10 +51,6 @@ struct tls_link {
 void tls_names_of(const X509 *cert, char *out, size_t bytes);
 /* Copies `host` as certificates spell it: without the final dot of an absolute name. */
 void tls_host_copy(char *out, size_t bytes, const char *host);
-/* Returns whether the certificate contains this host: a name, also with a final dot, or an address. */
-bool tls_names_host(X509 *cert, const char *with_dot);
-/* Adds the names of --tls_names to t->allowed. Errors: ERR_INPUT. */
-enum err tls_allowed_parse(struct tls *t, const char *names, struct errmsg *e) MUST_CHECK;
 /* Writes a time as "Nov 21 12:00:00 2026 GMT". */
 void tls_time_text(const ASN1_TIME *at, char *out, size_t bytes);
 

@@ -44,6 +44,24 @@ void http_place_at(const struct http_place *place, const char *own, char out[ADD
                    place->port);
 }
 
+static struct http_hosts given; /* names only */
+
+static void add(char (*list)[ADDRESS_HOST_MAX], size_t *n, size_t most, const char *name)
+{
+    size_t bytes = strlen(name);
+    if (*n == most || bytes == 0 || bytes >= ADDRESS_HOST_MAX)
+        return;
+    memcpy(list[(*n)++], name, bytes + 1);
+}
+
+/* Addresses and further names than HTTP_HOSTS_NAMES - 1 are ignored. */
+static void http_hosts_add(const char *name)
+{
+    struct address ignored;
+    if (!address_numeric(name, 0, &ignored))
+        add(given.names, &given.n_names, HTTP_HOSTS_NAMES - 1, name);
+}
+
 void http_place_names(const struct http_place *place, const char *own)
 {
     char host[ADDRESS_HOST_MAX];
@@ -69,23 +87,6 @@ enum err http_place_check(const struct http_place *place, const char *own, bool 
                    "--http_port=%d is also the port on which this process serves its job (%.100s): "
                    "give HTTP another port",
                    place->port, own);
-}
-
-static struct http_hosts given; /* names only */
-
-static void add(char (*list)[ADDRESS_HOST_MAX], size_t *n, size_t most, const char *name)
-{
-    size_t bytes = strlen(name);
-    if (*n == most || bytes == 0 || bytes >= ADDRESS_HOST_MAX)
-        return;
-    memcpy(list[(*n)++], name, bytes + 1);
-}
-
-void http_hosts_add(const char *name)
-{
-    struct address ignored;
-    if (!address_numeric(name, 0, &ignored))
-        add(given.names, &given.n_names, HTTP_HOSTS_NAMES - 1, name);
 }
 
 /* The domains of /etc/resolv.conf, or that of the host's name. */

@@ -18,9 +18,6 @@ struct http_hosts {
     size_t n_names, n_domains;
 };
 
-/* Also accept a name that the user gave to this process, such as --http_address. For all servers that are opened later.
- * Addresses and further names than HTTP_HOSTS_NAMES - 1 are ignored. Thread: start-up's. */
-void http_hosts_add(const char *name);
 /* Fills *h for a listening socket, from the given names, the host's name and /etc/resolv.conf. Does not ask a resolver. */
 void http_hosts_init(struct http_hosts *h, int fd);
 /* Does the value of a header Host name this server, with any port? On loopback: localhost, a name that ends with .localhost, or a

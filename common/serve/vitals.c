@@ -39,25 +39,6 @@ static void vitals_http(int fd, char out[VITALS_HTTP_BYTES])
     }
 }
 
-void vitals_note_make(struct vitals_note *n, int http_fd)
-{
-    gradwire__vitals__init(&n->message);
-    n->message.resident_bytes = vitals_resident_bytes();
-    vitals_http(http_fd, n->http);
-    n->message.http = n->http;
-    uint32_t count = log_warnings(n->kept);
-    for (uint32_t i = 0; i < count; i++) {
-        gradwire__warning__init(&n->warning[i]);
-        n->warning[i].time_ms = n->kept[i].time_ms;
-        n->warning[i].error = n->kept[i].level == LOG_ERROR;
-        n->warning[i].text.data = (uint8_t *)n->kept[i].text;
-        n->warning[i].text.len = strlen(n->kept[i].text);
-        n->warnings[i] = &n->warning[i];
-    }
-    n->message.n_warnings = count;
-    n->message.warnings = n->warnings;
-}
-
 struct vitals {
     uint64_t rss_bytes, peak_rss_bytes;
     double cpu_s;
@@ -114,6 +95,27 @@ static void vitals_read(struct vitals *v)
     read_stat(v);
 }
 
+void vitals_note_make(struct vitals_note *n, int http_fd)
+{
+    struct vitals v = {0};
+    read_stat(&v);
+    gradwire__vitals__init(&n->message);
+    n->message.resident_bytes = v.rss_bytes;
+    vitals_http(http_fd, n->http);
+    n->message.http = n->http;
+    uint32_t count = log_warnings(n->kept);
+    for (uint32_t i = 0; i < count; i++) {
+        gradwire__warning__init(&n->warning[i]);
+        n->warning[i].time_ms = n->kept[i].time_ms;
+        n->warning[i].error = n->kept[i].level == LOG_ERROR;
+        n->warning[i].text.data = (uint8_t *)n->kept[i].text;
+        n->warning[i].text.len = strlen(n->kept[i].text);
+        n->warnings[i] = &n->warning[i];
+    }
+    n->message.n_warnings = count;
+    n->message.warnings = n->warnings;
+}
+
 void vitals_metrics(struct metrics *m)
 {
     struct vitals v;
@@ -137,13 +139,6 @@ void vitals_metrics(struct metrics *m)
     metrics_gauge(m, "process_start_time_seconds",
                   "When this process started, in seconds since the epoch.", v.started_s);
     metrics_gauge(m, "process_threads", "Threads of this process.", v.threads);
-}
-
-uint64_t vitals_resident_bytes(void)
-{
-    struct vitals v = {0};
-    read_stat(&v);
-    return v.rss_bytes;
 }
 
 static json_t *limit_json(uint64_t limit, uint64_t none)

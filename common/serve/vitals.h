@@ -13,7 +13,6 @@
 void vitals_init(void);
 /* Writes gradwire_build_info, and process_* under the names of Prometheus's own clients. */
 void vitals_metrics(struct metrics *m);
-uint64_t vitals_resident_bytes(void); /* 0: unknown */
 /* Returns these resources and the limits as a JSON object, a new reference; NULL if memory runs out. */
 json_t *vitals_json(void);
 

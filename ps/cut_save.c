@@ -140,20 +140,6 @@ void row_pipe_give_up(struct row_pipe *p)
 
 /* ---- called by the writer's thread ---- */
 
-/* Empty the piece that was read, for use by the shard's thread. */
-static void give_back(struct row_pipe *p)
-{
-    pthread_mutex_lock(&p->lock);
-    p->reading->next = p->empty;
-    p->empty = p->reading;
-    p->reading = NULL;
-    bool tell = p->wants_room;
-    p->wants_room = false;
-    pthread_mutex_unlock(&p->lock);
-    if (tell)
-        p->on_room(p->ctx);
-}
-
 /* Wait for the next piece and make it p->reading; NULL after the last one. Errors: ERR_CLOSED. */
 static enum err take_full(struct row_pipe *p)
 {
@@ -174,8 +160,18 @@ enum err row_pipe_next(void *pipe, struct row_group *g, struct errmsg *e)
 {
     struct row_pipe *p = pipe;
     *g = (struct row_group){0};
-    if (p->reading && p->reading->at == p->reading->used)
-        give_back(p);
+    if (p->reading && p->reading->at == p->reading->used) {
+        /* Empty the piece that was read, for use by the shard's thread. */
+        pthread_mutex_lock(&p->lock);
+        p->reading->next = p->empty;
+        p->empty = p->reading;
+        p->reading = NULL;
+        bool tell = p->wants_room;
+        p->wants_room = false;
+        pthread_mutex_unlock(&p->lock);
+        if (tell)
+            p->on_room(p->ctx);
+    }
     if (!p->reading && take_full(p))
         return err_set(e, ERR_CLOSED, "the checkpoint was given up");
     if (!p->reading)

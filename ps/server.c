@@ -157,18 +157,6 @@ static void answer_waiting_workers(struct server *s)
     }
 }
 
-/* Tell a client that the job is done. Workers have nothing to wait for, unless the user asked for more epochs. */
-static void tell_over(struct client *c)
-{
-    const struct server *s = c->server;
-    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
-    Gradwire__Over over = GRADWIRE__OVER__INIT;
-    over.epochs = s->config->over->epochs;
-    over.run = s->config->over->run;
-    m.over = &over;
-    msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
-}
-
 /* ---- a chief that fails ---- */
 
 static void tell_failed(struct client *c)
@@ -263,22 +251,16 @@ static bool is_second_chief(struct server *s, const char *address)
     return true;
 }
 
-static void turn_away_second_chief(struct client *c, const char *address)
-{
-    const struct server *s = c->server;
-    char why[HELLO_WHY_BYTES];
-    (void)snprintf(why, sizeof why,
-                   "the chief at %.100s was started, but ps %u belongs to the chief at %.100s; end "
-                   "one of them",
-                   address, s->config->cluster->index, s->chief_address);
-    greeting_turn_away(c->conn, &s->host, GRADWIRE__REASON__NOT_READY, why);
-}
-
 static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
 {
     struct server *s = c->server;
     if (is_second_chief(s, m->chief_address)) {
-        turn_away_second_chief(c, m->chief_address);
+        char why[HELLO_WHY_BYTES];
+        (void)snprintf(why, sizeof why,
+                       "the chief at %.100s was started, but ps %u belongs to the chief at %.100s; "
+                       "end one of them",
+                       m->chief_address, s->config->cluster->index, s->chief_address);
+        greeting_turn_away(c->conn, &s->host, GRADWIRE__REASON__NOT_READY, why);
         return;
     }
     s->failed_code = 0;
@@ -300,18 +282,6 @@ static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
             conn_close(c->conn, ERR_TOOBIG, "a shard thread is too far behind");
 }
 
-/* Answer doctor's hello: a worker with this hello would be admitted. */
-static void hello_of_doctor(struct client *c)
-{
-    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
-    m.uuid = c->server->uuid;
-    m.going = life_is[c->server->life].told;
-    m.time_ms = clock_wall_ms();
-    log_debug("%s: a check by doctor", conn_peer(c->conn));
-    msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
-    conn_finish(c->conn, ERR_CLOSED, "a doctor has looked");
-}
-
 static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
 {
     struct server *s = c->server;
@@ -322,8 +292,15 @@ static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
             tell_failed(c);
         else if (s->chief)
             answer_waiting_workers(s);
-        else if (life_is[s->life].done && s->config->over->epochs && !m->idle)
-            tell_over(c);
+        else if (life_is[s->life].done && s->config->over->epochs && !m->idle) {
+            /* Tell a client that the job is done. Workers have nothing to wait for, unless the user asked for more epochs. */
+            Gradwire__HelloReply reply = GRADWIRE__HELLO_REPLY__INIT;
+            Gradwire__Over over = GRADWIRE__OVER__INIT;
+            over.epochs = s->config->over->epochs;
+            over.run = s->config->over->run;
+            reply.over = &over;
+            msg_send(c->conn, FRAME_HELLO_REPLY, &reply.base, NULL, 0);
+        }
         return;
     }
     if (m->shard >= (int64_t)s->threads) {
@@ -620,9 +597,15 @@ static enum err on_frame(struct conn *c, void *owner)
     if (!greeting_taken(&client->greeting, c, &client->server->host, client->hello))
         return ERR_OK;
     pending_conn_leave(&client->pending);
-    if (client->hello->role == GRADWIRE__ROLE__DOCTOR)
-        hello_of_doctor(client);
-    else if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->failed)
+    if (client->hello->role == GRADWIRE__ROLE__DOCTOR) {
+        Gradwire__HelloReply reply = GRADWIRE__HELLO_REPLY__INIT;
+        reply.uuid = client->server->uuid;
+        reply.going = life_is[client->server->life].told;
+        reply.time_ms = clock_wall_ms();
+        log_debug("%s: a check by doctor", conn_peer(client->conn));
+        msg_send(client->conn, FRAME_HELLO_REPLY, &reply.base, NULL, 0);
+        conn_finish(client->conn, ERR_CLOSED, "a doctor has looked");
+    } else if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->failed)
         hello_of_failed_chief(client, client->hello->failed);
     else if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->shard < 0)
         hello_of_chief(client, client->hello);
@@ -775,18 +758,6 @@ static void on_signal(int number, void *arg)
     }
 }
 
-static void check_going(struct server *s, int64_t now)
-{
-    if (!s->chief && now - s->chief_lost_ms > GOING_ALONE_MS && now - s->told_ms > GOING_ALONE_MS) {
-        log_warn("asked to stop, but no chief is connected: the last published checkpoint remains");
-        end(s, 143);
-    } else if (now - s->told_ms > grace_bound_ms(&s->grace)) {
-        log_warn("the grace of %u s ended before a checkpoint was published, or the job was done",
-                 s->grace.allowed_s);
-        end(s, 143);
-    }
-}
-
 /* The reason why the chief is away, if it is known. */
 static const char *why_no_chief(const struct server *s, char *out, size_t bytes)
 {
@@ -862,9 +833,19 @@ static void on_tick(void *arg)
         leave_failed(s);
     else if (s->failed_code)
         return; /* it stays for workers that have not heard it */
-    else if (life_is[s->life].told)
-        check_going(s, now);
-    else if (!s->chief && life_is[s->life].entered)
+    else if (life_is[s->life].told) {
+        if (!s->chief && now - s->chief_lost_ms > GOING_ALONE_MS &&
+            now - s->told_ms > GOING_ALONE_MS) {
+            log_warn("asked to stop, but no chief is connected: the last published checkpoint "
+                     "remains");
+            end(s, 143);
+        } else if (now - s->told_ms > grace_bound_ms(&s->grace)) {
+            log_warn("the grace of %u s ended before a checkpoint was published, or the job was "
+                     "done",
+                     s->grace.allowed_s);
+            end(s, 143);
+        }
+    } else if (!s->chief && life_is[s->life].entered)
         check_chief(s, now);
     else if (!s->chief)
         check_rest(s, now);

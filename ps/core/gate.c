@@ -55,16 +55,6 @@ static void note_node(struct gate *g, uint32_t chunk, uint32_t bit)
     }
 }
 
-/* Assert that `wholes` counts the nodes that all chunks have. */
-static void check_wholes(const struct gate_pick *p)
-{
-    uint32_t wholes = 0;
-    for (size_t i = 0; i < sizeof p->whole.bits / sizeof *p->whole.bits; i++)
-        wholes += (uint32_t)__builtin_popcountll(p->whole.bits[i]);
-    assert(wholes == p->wholes);
-    (void)wholes;
-}
-
 static void forget_nodes(struct gate *g, uint32_t chunk)
 {
     struct gate_pick *p = &g->pick;
@@ -78,7 +68,12 @@ static void forget_nodes(struct gate *g, uint32_t chunk)
         }
     }
     p->has[chunk] = (struct tree_nodes){{0}};
-    check_wholes(p);
+    /* Assert that `wholes` counts the nodes that all chunks have. */
+    uint32_t wholes = 0;
+    for (size_t i = 0; i < sizeof p->whole.bits / sizeof *p->whole.bits; i++)
+        wholes += (uint32_t)__builtin_popcountll(p->whole.bits[i]);
+    assert(wholes == p->wholes);
+    (void)wholes;
 }
 
 static const struct gate_node *find(const struct gate_chunk *c, struct tree_node n)
@@ -144,18 +139,6 @@ void gate_pick(struct gate *g, uint32_t chunk, const struct tree_leaves *leaves)
 
 /* ---- nodes ---- */
 
-static void drop_below(struct gate_chunk *c, struct tree_node above)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < c->nodes; i++) {
-        if (tree_covers(above, c->node[i].node))
-            buffer_unref(c->node[i].run);
-        else
-            c->node[kept++] = c->node[i];
-    }
-    c->nodes = kept;
-}
-
 enum gate_verdict gate_admit(struct gate *g, uint32_t chunk, const struct gate_node *n)
 {
     struct gate_chunk *c = &g->chunk[chunk];
@@ -166,8 +149,16 @@ enum gate_verdict gate_admit(struct gate *g, uint32_t chunk, const struct gate_n
     if (c->picked || (g->picks ? tree_has_node(&g->pick.has[chunk], bit)
                                : tree_has_leaves(&c->there, first, end)))
         return GATE_DUPLICATE;
-    if (!g->picks)
-        drop_below(c, n->node);
+    if (!g->picks) {
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < c->nodes; i++) {
+            if (tree_covers(n->node, c->node[i].node))
+                buffer_unref(c->node[i].run);
+            else
+                c->node[kept++] = c->node[i];
+        }
+        c->nodes = kept;
+    }
     if (n->run)
         buffer_ref(n->run);
     c->node[c->nodes++] = *n;

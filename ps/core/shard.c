@@ -190,17 +190,6 @@ static enum err new_blocks(struct shard *s)
     return err ? err : shard_average_open(s);
 }
 
-static void fill_initial(struct shard *s)
-{
-    layout_init_values(&s->layout, s->settings.seed, s->me.first_elem, s->me.elems, s->block[0]);
-    for (uint32_t i = 0; i < s->slots; i++)
-        for (uint64_t k = 0; k < s->me.elems; k++)
-            s->slot[i][k] = optimizer_slot_initial(&s->optimizer, i);
-    shard_average_start(s);
-    s->step = s->t = s->duplicates = s->clipped = s->dropped = 0;
-    memset(s->epoch, 0, sizeof s->epoch);
-}
-
 static enum err fill_from_cut(struct shard *s, uint64_t cut, struct errmsg *e)
 {
     struct manifest m = {0};
@@ -245,7 +234,13 @@ static enum err start_generation(struct shard *s, const Gradwire__Enter *m, stru
         return err;
     if (m->mode != GRADWIRE__ENTER_MODE__INIT)
         return fill_from_cut(s, m->cut, e);
-    fill_initial(s);
+    layout_init_values(&s->layout, s->settings.seed, s->me.first_elem, s->me.elems, s->block[0]);
+    for (uint32_t i = 0; i < s->slots; i++)
+        for (uint64_t k = 0; k < s->me.elems; k++)
+            s->slot[i][k] = optimizer_slot_initial(&s->optimizer, i);
+    shard_average_start(s);
+    s->step = s->t = s->duplicates = s->clipped = s->dropped = 0;
+    memset(s->epoch, 0, sizeof s->epoch);
     return ERR_OK;
 }
 

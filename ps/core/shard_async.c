@@ -235,20 +235,13 @@ void shard_async_status(struct shard *s, Gradwire__ShardStatus *m)
     m->partial.len = once->partials * sizeof(uint64_t);
 }
 
-const struct shard_mode shard_mode_async = {.optimizes = true,
-                                            .takes = shard_stale_takes,
-                                            .laid_out_otherwise = shard_stale_laid_out_otherwise,
-                                            .open = shard_async_open,
-                                            .close = shard_async_close,
-                                            .restore = shard_async_restore,
-                                            .join = shard_stale_join,
-                                            .push_fits = shard_async_push_fits,
-                                            .on_push = shard_async_push,
-                                            .on_pull = shard_send_present,
-                                            .rows_push_fits = shard_async_rows_push_fits,
-                                            .on_rows_push = shard_async_rows_push,
-                                            .on_rows_ask = on_rows_ask,
-                                            .on_cut_at = shard_async_cut_at,
-                                            .sent = shard_stale_sent,
-                                            .check = shard_async_check,
-                                            .status = shard_async_status};
+const struct shard_mode shard_mode_async = {
+    SHARD_ASYNC_OPS,
+    .join = shard_stale_join,
+    .push_fits = shard_async_push_fits,
+    .on_push = shard_async_push,
+    .on_pull = shard_send_present,
+    .rows_push_fits = shard_async_rows_push_fits,
+    .on_rows_push = shard_async_rows_push,
+    .on_rows_ask = on_rows_ask,
+};

@@ -47,17 +47,6 @@ static enum err resolve(struct shard *s, const Gradwire__Push *m, struct errmsg 
     return ERR_OK;
 }
 
-static void add_epochs(struct shard *s, const Gradwire__Push *m)
-{
-    for (size_t i = 0; i < m->n_epochs; i++) {
-        const Gradwire__EpochSums *from = m->epochs[i];
-        double sums[GATE_SUMS_MAX] = {from->loss};
-        for (size_t k = 0; k < from->n_metric && k + 1 < GATE_SUMS_MAX; k++)
-            sums[1 + k] = from->metric[k];
-        shard_add_epoch_sums(s, from->epoch, from->batches, from->examples, sums, GATE_SUMS_MAX);
-    }
-}
-
 /* r = m^k r + a for k updates. For a variance a and r are never below 0, so the result is not either, however late the round
  * arrives. (A difference of two averages could be less than -r, because other workers may have moved r since.) */
 static void average(float *r, const float *a, float kept, uint64_t n)
@@ -82,8 +71,13 @@ static void add(struct shard *s, const Gradwire__Push *m, uint32_t chunk, uint64
             kernels()->add(w, w, delta + k, stop - begin);
         begin = stop;
     }
-    if (s->me.first_chunk + chunk == 0)
-        add_epochs(s, m);
+    for (size_t n = 0; s->me.first_chunk + chunk == 0 && n < m->n_epochs; n++) {
+        const Gradwire__EpochSums *from = m->epochs[n];
+        double sums[GATE_SUMS_MAX] = {from->loss};
+        for (size_t k = 0; k < from->n_metric && k + 1 < GATE_SUMS_MAX; k++)
+            sums[1 + k] = from->metric[k];
+        shard_add_epoch_sums(s, from->epoch, from->batches, from->examples, sums, GATE_SUMS_MAX);
+    }
 }
 
 static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire__Push *m,

@@ -38,20 +38,7 @@ static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire
     return ERR_OK;
 }
 
-const struct shard_mode shard_mode_remainder = {.optimizes = true,
-                                                .remainders = true,
-                                                .takes = shard_stale_takes,
-                                                .laid_out_otherwise =
-                                                    shard_stale_laid_out_otherwise,
-                                                .open = shard_async_open,
-                                                .close = shard_async_close,
-                                                .restore = shard_async_restore,
-                                                .begin = shard_delta_close,
-                                                .join = join,
-                                                .push_fits = push_fits,
-                                                .on_push = on_push,
-                                                .on_pull = shard_send_present,
-                                                .on_cut_at = shard_async_cut_at,
-                                                .sent = shard_stale_sent,
-                                                .check = shard_async_check,
-                                                .status = shard_async_status};
+const struct shard_mode shard_mode_remainder = {
+    SHARD_ASYNC_OPS,        .remainders = true, .begin = shard_delta_close,    .join = join,
+    .push_fits = push_fits, .on_push = on_push, .on_pull = shard_send_present,
+};

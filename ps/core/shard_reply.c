@@ -127,16 +127,6 @@ static enum err encode(struct shard *s, enum codec codec, uint64_t key, const fl
     return err;
 }
 
-static void measure_error(struct shard *s, const float *w, const float *held, const float *next,
-                          uint64_t elems)
-{
-    for (uint64_t i = 0; i < elems; i++) {
-        double lost = (double)w[i] - (double)next[i], given = (double)w[i] - (double)held[i];
-        s->reply.cost.error += lost * lost;
-        s->reply.cost.norm += given * given;
-    }
-}
-
 /* Compute view(k+1) of the range, and encode its difference to view(k). */
 static void encode_difference(struct shard *s, struct shard_run *run)
 {
@@ -154,8 +144,12 @@ static void encode_difference(struct shard *s, struct shard_run *run)
                      next) == ERR_OK;
     if (run->difference) {
         kernels()->add(next, held, next, elems);
-        if (s->reply.runs++ % ERROR_SAMPLE == 0)
-            measure_error(s, w, held, next, elems);
+        bool sampled = s->reply.runs++ % ERROR_SAMPLE == 0;
+        for (uint64_t i = 0; sampled && i < elems; i++) {
+            double lost = (double)w[i] - (double)next[i], given = (double)w[i] - (double)held[i];
+            s->reply.cost.error += lost * lost;
+            s->reply.cost.norm += given * given;
+        }
     } else { /* raw was chosen, a value is NaN, or no memory: send the values themselves */
         run->codec = CODEC_RAW;
         memcpy(next, w, elems * sizeof *next);

@@ -20,22 +20,17 @@ static bool may_read(const struct shard *s, uint64_t clock)
     return clocks_may_read(&s->ssp.clocks, clock, s->settings.staleness);
 }
 
-/* Answer the requests for rows that the bound allows now. */
-static void serve_rows(struct shard *s, struct shard_peer *to)
-{
-    for (uint32_t i = 0; i < SHARD_ASKS_MAX; i++) {
-        if (!to->ask[i].waits || !may_read(s, to->ask[i].clock))
-            continue;
-        shard_stale_rows_sent(s, to->worker);
-        shard_rows_answer_ask(s, to, &to->ask[i]);
-    }
-}
-
 /* Send the present parameters to all workers that the bound allows to read. */
 static void serve(struct shard *s)
 {
     for (struct shard_peer *p = s->peers; p; p = p->next) {
-        serve_rows(s, p);
+        /* Answer the requests for rows that the bound allows now. */
+        for (uint32_t i = 0; i < SHARD_ASKS_MAX; i++) {
+            if (!p->ask[i].waits || !may_read(s, p->ask[i].clock))
+                continue;
+            shard_stale_rows_sent(s, p->worker);
+            shard_rows_answer_ask(s, p, &p->ask[i]);
+        }
         if (!p->ssp.gated || !may_read(s, p->ssp.clock))
             continue;
         Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
@@ -129,26 +124,19 @@ static bool waits_for(const struct shard *s, char *out, size_t bytes)
     return last != NULL;
 }
 
-const struct shard_mode shard_mode_ssp = {.optimizes = true,
-                                          .takes = shard_stale_takes,
-                                          .laid_out_otherwise = shard_stale_laid_out_otherwise,
-                                          .open = shard_async_open,
-                                          .close = shard_async_close,
-                                          .restore = shard_async_restore,
-                                          .begin = begin,
-                                          .join = shard_stale_join,
-                                          .on_hello = on_hello,
-                                          .push_fits = shard_async_push_fits,
-                                          .on_push = shard_async_push,
-                                          .on_pull = on_pull,
-                                          .rows_push_fits = shard_async_rows_push_fits,
-                                          .on_rows_push = shard_async_rows_push,
-                                          .on_rows_ask = on_rows_ask,
-                                          .on_tick = on_tick,
-                                          .on_gone = on_gone,
-                                          .on_cut_at = shard_async_cut_at,
-                                          .sent = shard_stale_sent,
-                                          .check = shard_async_check,
-                                          .status = shard_async_status,
-                                          .wait = wait_of,
-                                          .waits_for = waits_for};
+const struct shard_mode shard_mode_ssp = {
+    SHARD_ASYNC_OPS,
+    .begin = begin,
+    .join = shard_stale_join,
+    .on_hello = on_hello,
+    .push_fits = shard_async_push_fits,
+    .on_push = shard_async_push,
+    .on_pull = on_pull,
+    .rows_push_fits = shard_async_rows_push_fits,
+    .on_rows_push = shard_async_rows_push,
+    .on_rows_ask = on_rows_ask,
+    .on_tick = on_tick,
+    .on_gone = on_gone,
+    .wait = wait_of,
+    .waits_for = waits_for,
+};

@@ -99,6 +99,12 @@ struct shard_mode {
 
 extern const struct shard_mode shard_mode_sync, shard_mode_async, shard_mode_ssp, shard_mode_geo;
 extern const struct shard_mode shard_mode_remainder; /* async with error feedback: top_k */
+/* The operations that async, ssp and async with error feedback share. */
+#define SHARD_ASYNC_OPS                                                                            \
+    .optimizes = true, .takes = shard_stale_takes,                                                 \
+    .laid_out_otherwise = shard_stale_laid_out_otherwise, .open = shard_async_open,                \
+    .close = shard_async_close, .restore = shard_async_restore, .on_cut_at = shard_async_cut_at,   \
+    .sent = shard_stale_sent, .check = shard_async_check, .status = shard_async_status
 
 /* A range of chunks that is sent in one frame. */
 struct shard_run {

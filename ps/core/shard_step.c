@@ -135,21 +135,9 @@ void shard_step_publish(struct shard *s, uint32_t first, uint32_t count)
     s->sync.made_said = shard_step_whole(s);
 }
 
-/* The last part was made after the last range was sent, or there is no range: a reply without chunks ends the step. */
-static void say_made(struct shard *s)
+void shard_step_finish(struct shard *s)
 {
-    const struct shard_run none = {.count = 0};
-    for (struct shard_peer *p = s->peers; p && s->rows.on && !s->sync.made_said; p = p->next) {
-        Gradwire__Reply reply = reply_of_step(s, p);
-        if (p->sync.want_step == s->step + 1)
-            shard_send_run(s, p, &reply, &none);
-    }
-    s->sync.made_said = false;
-}
-
-/* Assert that every chunk is made and in exactly one range, and that every part is made. */
-static void check_whole(const struct shard *s)
-{
+    /* Assert that every chunk is made and in exactly one range, and that every part is made. */
     uint32_t published = 0, made = 0;
     for (uint32_t i = 0; i < s->sync.runs; i++)
         published += s->sync.run[i].count;
@@ -157,13 +145,15 @@ static void check_whole(const struct shard *s)
         made += s->sync.made[c];
     assert(published == s->me.chunks && made == s->sync.gate.chunks);
     (void)published, (void)made;
-}
-
-void shard_step_finish(struct shard *s)
-{
-    check_whole(s);
     assert(!s->before_there); /* the other block holds step + 1 */
-    say_made(s);
+    /* The last part was made after the last range was sent, or there is no range: a reply without chunks ends the step. */
+    const struct shard_run none = {.count = 0};
+    for (struct shard_peer *p = s->peers; p && s->rows.on && !s->sync.made_said; p = p->next) {
+        Gradwire__Reply reply = reply_of_step(s, p);
+        if (p->sync.want_step == s->step + 1)
+            shard_send_run(s, p, &reply, &none);
+    }
+    s->sync.made_said = false;
     for (struct shard_peer *p = s->peers; p; p = p->next) {
         assert(p->sync.want_step == 0 || p->sync.want_step == s->step + 1);
         if (p->sync.want_step == s->step + 1) {

@@ -54,16 +54,6 @@ static void begin(struct shard *s)
 
 /* ---- the step ---- */
 
-static void make_chunk(struct shard *s, uint32_t chunk)
-{
-    struct shard_sum sum;
-    assert(!s->sync.made[chunk] && !s->sync.round.on);
-    shard_sum_begin(s, chunk, &sum);
-    shard_step_update(s, chunk, &sum, gate_examples(&s->sync.gate, chunk), 1.0f, NULL);
-    shard_step_taken(s, chunk);
-    s->sync.chunks_made++;
-}
-
 static void finish_if_whole(struct shard *s)
 {
     if (!shard_step_whole(s))
@@ -83,8 +73,13 @@ static void make_complete(struct shard *s, uint32_t first, uint32_t count)
     }
     for (uint32_t c = first; c < first + count; c++) {
         uint32_t from = c;
-        while (c < first + count && !s->sync.made[c] && gate_complete(&s->sync.gate, c))
-            make_chunk(s, c++);
+        while (c < first + count && !s->sync.made[c] && gate_complete(&s->sync.gate, c)) {
+            struct shard_sum sum;
+            shard_sum_begin(s, c, &sum);
+            shard_step_update(s, c, &sum, gate_examples(&s->sync.gate, c), 1.0f, NULL);
+            shard_step_taken(s, c++);
+            s->sync.chunks_made++;
+        }
         if (c > from)
             shard_step_publish(s, from, c - from);
     }
@@ -298,20 +293,6 @@ static enum err on_rows_push(struct shard *s, struct shard_peer *peer, const Gra
 
 /* ---- a pull ---- */
 
-static void send_step(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
-                      bool before)
-{
-    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
-    reply.step = before ? s->step - 1 : s->step;
-    reply.pulled = true;
-    reply.number = m->number;
-    reply.made = s->rows.on;
-    struct shard_work work;
-    shard_redo_say(s, reply.step, &reply, &work);
-    shard_send(s, peer, &reply, shard_seen(s, before ? !s->now : s->now), 0, s->me.chunks);
-    peer->holds = reply.step + 1;
-}
-
 static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire__Pull *m,
                         struct errmsg *e)
 {
@@ -328,7 +309,16 @@ static enum err on_pull(struct shard *s, struct shard_peer *peer, const Gradwire
         want_next(s, peer, true);
         return ERR_OK;
     }
-    send_step(s, peer, m, !m->any && m->step + 1 == s->step && s->before_there);
+    bool before = !m->any && m->step + 1 == s->step && s->before_there;
+    Gradwire__Reply reply = GRADWIRE__REPLY__INIT;
+    reply.step = before ? s->step - 1 : s->step;
+    reply.pulled = true;
+    reply.number = m->number;
+    reply.made = s->rows.on;
+    struct shard_work work;
+    shard_redo_say(s, reply.step, &reply, &work);
+    shard_send(s, peer, &reply, shard_seen(s, before ? !s->now : s->now), 0, s->me.chunks);
+    peer->holds = reply.step + 1;
     return ERR_OK;
 }
 

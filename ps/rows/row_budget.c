@@ -29,27 +29,22 @@ static uint64_t percent(const struct row_tables *t, uint64_t of_100)
 
 /* ---- the floor ---- */
 
-/* bytes[k] += bytes of the rows with a stamp in (lo + k width, lo + (k + 1) width], up to hi. Rows with a stamp up to `gone`
- * are absent and do not count. */
-static void count_bytes(const struct row_table *t, uint64_t gone, uint64_t lo, uint64_t hi,
-                        uint64_t width, uint64_t *bytes)
-{
-    uint64_t each = row_table_row_bytes(t);
-    for (uint32_t row = 0; row < t->used; row++) {
-        uint64_t stamp = row_stamp(t, row);
-        if (stamp > lo && stamp <= hi && stamp > gone)
-            bytes[(stamp - lo - 1) / width] += each;
-    }
-}
-
 /* The lowest floor up to `most` that frees `wanted` bytes; `most` if none does. */
 static uint64_t find_floor(const struct row_tables *t, uint64_t most, uint64_t wanted)
 {
     uint64_t lo = t->budget.floor, hi = most;
     while (lo < hi) {
         uint64_t bytes[BINS] = {0}, width = (hi - lo - 1) / BINS + 1;
-        for (uint32_t i = 0; i < t->layout->tables; i++)
-            count_bytes(t->table[i], t->evict[i].floor, lo, hi, width, bytes);
+        for (uint32_t i = 0; i < t->layout->tables; i++) {
+            /* bytes[k] += bytes of the rows with a stamp in (lo + k width, lo + (k + 1) width], up to hi. Rows with a
+             * stamp up to the evicted floor are absent and do not count. */
+            uint64_t each = row_table_row_bytes(t->table[i]);
+            for (uint32_t row = 0; row < t->table[i]->used; row++) {
+                uint64_t stamp = row_stamp(t->table[i], row);
+                if (stamp > lo && stamp <= hi && stamp > t->evict[i].floor)
+                    bytes[(stamp - lo - 1) / width] += each;
+            }
+        }
         uint32_t bin = 0;
         while (bin < BINS && bytes[bin] < wanted)
             wanted -= bytes[bin++];
@@ -218,8 +213,12 @@ void row_load_begin(struct row_load *l, const struct row_tables *t)
     *l = (struct row_load){.width = 1, .most = percent(t, 100)};
 }
 
-static void count_load(struct row_load *l, uint64_t stamp, uint64_t bytes)
+enum err row_load_takes(struct row_load *l, struct row_tables *t, uint32_t table, uint64_t stamp)
 {
+    struct row_budget *b = &t->budget;
+    if (b->bytes == 0)
+        return ERR_OK;
+    uint64_t bytes = row_table_row_bytes(t->table[table]);
     while (stamp / l->width >= ROW_LOAD_PLACES) {
         for (uint32_t i = 0; i < ROW_LOAD_PLACES; i += 2)
             l->bytes[i / 2] = l->bytes[i] + l->bytes[i + 1];
@@ -227,15 +226,6 @@ static void count_load(struct row_load *l, uint64_t stamp, uint64_t bytes)
         l->width *= 2;
     }
     l->bytes[stamp / l->width] += bytes;
-}
-
-enum err row_load_takes(struct row_load *l, struct row_tables *t, uint32_t table, uint64_t stamp)
-{
-    struct row_budget *b = &t->budget;
-    if (b->bytes == 0)
-        return ERR_OK;
-    uint64_t bytes = row_table_row_bytes(t->table[table]);
-    count_load(l, stamp, bytes);
     if (row_is_above(b->floor, stamp) && l->all + bytes <= l->most) {
         l->all += bytes;
         return ERR_OK;

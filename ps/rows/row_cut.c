@@ -401,32 +401,6 @@ static float *values_at(struct row_cut_room *r, uint32_t width)
     return r->values + (size_t)r->rows * width;
 }
 
-static void copy_row(struct row_cut_room *r, const struct row_table *t, uint64_t mixed,
-                     uint32_t row)
-{
-    float *to = values_at(r, t->dim + t->slot_floats);
-    r->mixed[r->rows] = mixed;
-    r->stamp[r->rows] = row_stamp(t, row);
-    r->count[r->rows] = row_count(t, row);
-    memcpy(to, row_weights(t, row), t->dim * sizeof *to);
-    if (t->slot_floats)
-        memcpy(to + t->dim, row_slots(t, row), t->slot_floats * sizeof *to);
-    r->rows++;
-}
-
-/* Prefetch the rows that were found. */
-static void prefetch(const struct row_table *t, const uint32_t *row, size_t n)
-{
-    size_t bytes = t->body_floats * sizeof(float);
-    bytes = bytes < PREFETCH_BYTES ? bytes : PREFETCH_BYTES;
-    for (size_t i = 0; i < n; i++) {
-        const char *w = (const char *)row_weights(t, row[i]);
-        __builtin_prefetch(row_head(t, row[i]));
-        for (size_t at = 0; at < bytes; at += 64)
-            __builtin_prefetch(w + at);
-    }
-}
-
 /* Copy kept rows up to key `last`, at most `most` rows; if rows are left, c->mixed becomes the first of them. */
 static void merge_kept(struct row_cut *c, uint64_t last, uint32_t most)
 {
@@ -454,14 +428,30 @@ static bool copy_some(struct row_cut *c, uint32_t most)
     const struct row_table *t = c->table[c->in_table];
     uint64_t last = row_bucket_last(c->bucket);
     size_t n = row_table_scan(t, c->mixed, last, r->found, r->row, most);
-    prefetch(t, r->row, n);
+    /* Prefetch the rows that were found. */
+    size_t bytes = t->body_floats * sizeof(float);
+    bytes = bytes < PREFETCH_BYTES ? bytes : PREFETCH_BYTES;
+    for (size_t i = 0; i < n; i++) {
+        const char *w = (const char *)row_weights(t, r->row[i]);
+        __builtin_prefetch(row_head(t, r->row[i]));
+        for (size_t at = 0; at < bytes; at += 64)
+            __builtin_prefetch(w + at);
+    }
     for (size_t i = 0; i < n; i++) {
         c->mixed = r->found[i];
         merge_kept(c, r->found[i], most);
         if (r->rows == most)
             return false;
-        if (has(&c->moment, c->in_table, row_stamp(t, r->row[i])))
-            copy_row(r, t, r->found[i], r->row[i]);
+        if (has(&c->moment, c->in_table, row_stamp(t, r->row[i]))) {
+            float *to = values_at(r, t->dim + t->slot_floats);
+            r->mixed[r->rows] = r->found[i];
+            r->stamp[r->rows] = row_stamp(t, r->row[i]);
+            r->count[r->rows] = row_count(t, r->row[i]);
+            memcpy(to, row_weights(t, r->row[i]), t->dim * sizeof *to);
+            if (t->slot_floats)
+                memcpy(to + t->dim, row_slots(t, r->row[i]), t->slot_floats * sizeof *to);
+            r->rows++;
+        }
     }
     if (n == most && r->found[n - 1] < last) { /* the table can have more */
         c->mixed = r->found[n - 1] + 1;
@@ -469,16 +459,6 @@ static bool copy_some(struct row_cut *c, uint32_t most)
     }
     merge_kept(c, last, most);
     return !row_kept_first(&c->kept, c->in_table);
-}
-
-static void next_list(struct row_cut *c)
-{
-    if (++c->in_table == c->tables) {
-        c->in_table = 0;
-        c->bucket++;
-    }
-    c->mixed = row_bucket_first(c->bucket);
-    c->sketch_out = false;
 }
 
 /* Return the rows in c->room; the next call overwrites them. */
@@ -510,8 +490,14 @@ void row_cut_copy(struct row_cut *c, struct row_cut_rows *out)
         if (!c->sketch_out && copy_sketch(c, out))
             return;
         bool over = copy_some(c, most);
-        if (over)
-            next_list(c);
+        if (over) {
+            if (++c->in_table == c->tables) {
+                c->in_table = 0;
+                c->bucket++;
+            }
+            c->mixed = row_bucket_first(c->bucket);
+            c->sketch_out = false;
+        }
         if (c->room->rows == most || (over && c->room->rows)) {
             hand_out(c, bucket, table, out);
             return;

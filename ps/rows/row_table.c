@@ -230,17 +230,6 @@ static void move_row(struct row_table *t, uint64_t mixed, uint32_t row)
     free_row(t, row);
 }
 
-/* All keys were visited. */
-static void pack_passed(struct row_table *t)
-{
-    bool fits = row_table_rows(t) <= t->pack.limit;
-    t->pack.done = !t->pack.again;
-    t->pack.again = false;
-    t->pack.next = 0;
-    if (!t->pack.done && !fits)
-        pack_end(t);
-}
-
 static void move_some(struct row_table *t)
 {
     uint64_t mixed[PACKED_A_TIME], bytes = 0;
@@ -255,7 +244,13 @@ static void move_some(struct row_table *t)
         }
         t->pack.next = n ? mixed[n - 1] + 1 : 0;
         if (n < PACKED_A_TIME || t->pack.next == 0) {
-            pack_passed(t);
+            /* All keys were visited. */
+            bool fits = row_table_rows(t) <= t->pack.limit;
+            t->pack.done = !t->pack.again;
+            t->pack.again = false;
+            t->pack.next = 0;
+            if (!t->pack.done && !fits)
+                pack_end(t);
             return;
         }
     }

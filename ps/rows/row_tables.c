@@ -432,15 +432,6 @@ static void count_stamps(struct row_tables *t, const struct row_grads *g, const 
     }
 }
 
-static void count_touched(struct row_tables *t, uint32_t table, const uint32_t *row, uint32_t n)
-{
-    uint64_t there = 0, floats = 2 * t->table[table]->dim + t->table[table]->slot_floats;
-    for (uint32_t i = 0; i < n; i++)
-        there += row[i] != ROW_NONE;
-    t->traffic.touched += there;
-    t->traffic.touched_bytes += there * floats * sizeof(float);
-}
-
 static void update(struct row_tables *t, const struct row_grads *g, const struct touched *of,
                    const struct row_step *u)
 {
@@ -452,7 +443,11 @@ static void update(struct row_tables *t, const struct row_grads *g, const struct
                                        .staleness = u->staleness,
                                        .stamp = u->clock};
         row_update_apply(t->table[i], &t->optimizer[i], &how, of->row[i], n, g->g[i]);
-        count_touched(t, i, of->row[i], n);
+        uint64_t there = 0, floats = 2 * t->table[i]->dim + t->table[i]->slot_floats;
+        for (uint32_t k = 0; k < n; k++)
+            there += of->row[i][k] != ROW_NONE;
+        t->traffic.touched += there;
+        t->traffic.touched_bytes += there * floats * sizeof(float);
     }
 }
 

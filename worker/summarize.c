@@ -25,16 +25,6 @@ static double last_rate(const struct optimizer *o, uint64_t t)
     return optimizer_rate(o, updates ? updates : 1);
 }
 
-/* The last of the first `most` epochs. */
-static const struct epoch_sums *last_epoch(const struct epoch_sums *epochs, uint64_t most)
-{
-    const struct epoch_sums *last = NULL;
-    for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
-        if (epochs[i].batches && epochs[i].epoch < most && (!last || epochs[i].epoch > last->epoch))
-            last = &epochs[i];
-    return last;
-}
-
 static void facts_from_base(const struct manifest *m, struct chief_facts *f)
 {
     uint64_t lost = m->lost < m->step ? m->lost : m->step;
@@ -166,7 +156,7 @@ static const struct evaluation *trained(const struct summarize *what, const stru
                                         struct evaluation *room)
 {
     const struct epoch_sums *last =
-        last_epoch(f->epoch, ends_within(what, f) ? epochs_made(what, f) : UINT64_MAX);
+        epochs_last(f->epoch, ends_within(what, f) ? epochs_made(what, f) : UINT64_MAX);
     if (!last)
         return NULL;
     *room = evaluation_of_sums(what->job, last->examples, last->loss, last->metric);

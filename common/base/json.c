@@ -40,3 +40,16 @@ json_t *json_whole(json_t *take, bool ok)
     json_decref(take);
     return NULL;
 }
+
+double json_number_at(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+bool json_count_at(const json_t *object, const char *key, uint64_t *out)
+{
+    const json_t *value = json_object_get(object, key);
+    *out = (uint64_t)json_integer_value(value);
+    return json_is_integer(value) && json_integer_value(value) >= 0;
+}

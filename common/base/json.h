@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Both return a new reference, or NULL if memory runs out. */
 
@@ -19,5 +20,8 @@ void json_put(json_t *object, const char *key, json_t *take, bool *ok);
 void json_push(json_t *list, json_t *take, bool *ok);
 /* Returns `take`, or NULL if not `ok`. */
 json_t *json_whole(json_t *take, bool ok);
+/* object[key], which a file or a program may lack: NAN if it is no number; false if it is no count. */
+double json_number_at(const json_t *object, const char *key);
+bool json_count_at(const json_t *object, const char *key, uint64_t *out);
 
 #endif

@@ -62,7 +62,9 @@ struct epoch_sums {
     double examples, loss, metric[SUMS_MAX];
 };
 
-/* Returns the number of epochs with at least one batch: the last such epoch + 1. */
+/* The last of the first `most` epochs with at least one batch; NULL: none. epochs_learned: its number + 1, of all; or 0. */
+const struct epoch_sums *epochs_last(const struct epoch_sums sums[CHECKPOINT_EPOCHS],
+                                     uint64_t most);
 uint64_t epochs_learned(const struct epoch_sums sums[CHECKPOINT_EPOCHS]);
 
 /* For sync.dropped: redo: the position of the cut within its epoch (common/parameters/epochs.h). */

@@ -47,13 +47,19 @@ void manifest_close(struct manifest *m)
     *m = (struct manifest){0};
 }
 
+const struct epoch_sums *epochs_last(const struct epoch_sums sums[CHECKPOINT_EPOCHS], uint64_t most)
+{
+    const struct epoch_sums *last = NULL;
+    for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
+        if (sums[i].batches && sums[i].epoch < most && (!last || sums[i].epoch > last->epoch))
+            last = &sums[i];
+    return last;
+}
+
 uint64_t epochs_learned(const struct epoch_sums sums[CHECKPOINT_EPOCHS])
 {
-    uint64_t epochs = 0;
-    for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
-        if (sums[i].batches && sums[i].epoch + 1 > epochs)
-            epochs = sums[i].epoch + 1;
-    return epochs;
+    const struct epoch_sums *last = epochs_last(sums, UINT64_MAX);
+    return last ? last->epoch + 1 : 0;
 }
 
 uint64_t manifest_epochs(const struct manifest *m, uint64_t per_epoch)

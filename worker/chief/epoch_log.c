@@ -177,19 +177,6 @@ char *epoch_log_text(const struct epoch_log *l, const struct job *job, size_t fr
     return all;
 }
 
-static double number(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
-static bool count(const json_t *object, const char *key, uint64_t *out)
-{
-    const json_t *value = json_object_get(object, key);
-    *out = (uint64_t)json_integer_value(value);
-    return json_is_integer(value) && json_integer_value(value) >= 0;
-}
-
 static bool line_of(const json_t *one, const struct job *job, const char **uuid,
                     struct epoch_line *line)
 {
@@ -197,16 +184,17 @@ static bool line_of(const json_t *one, const struct job *job, const char **uuid,
     const char *data = json_string_value(json_object_get(one, "eval_data"));
     *uuid = json_string_value(json_object_get(one, "job"));
     const char *by = json_string_value(json_object_get(one, best_by));
-    *line = (struct epoch_line){.seconds = number(one, "seconds"),
-                                .trained = evaluation_read(job, trained, number),
+    *line = (struct epoch_line){.seconds = json_number_at(one, "seconds"),
+                                .trained = evaluation_read(job, trained, json_number_at),
                                 .has_eval = json_is_object(eval),
-                                .eval = evaluation_read(job, eval, number),
+                                .eval = evaluation_read(job, eval, json_number_at),
                                 /* the best by another monitor is not the best */
                                 .best = by && job->training.monitor != MONITOR_NONE &&
                                         strcmp(by, best_monitor_name(job)) == 0};
     (void)snprintf(line->data, sizeof line->data, "%s", data ? data : "");
     return *uuid && json_is_object(trained) && !isnan(line->seconds) &&
-           count(one, "epoch", &line->epoch) && count(one, "step", &line->step) && line->epoch > 0;
+           json_count_at(one, "epoch", &line->epoch) && json_count_at(one, "step", &line->step) &&
+           line->epoch > 0;
 }
 
 /* Adds a line (without its newline). *damaged: it was skipped. Errors: ERR_NOMEM. */

@@ -365,11 +365,11 @@ static void put_learned(const struct host *h, const struct chief_facts *f, struc
 }
 
 /* A family with `value`, an expression of worker or ps i, for each of the first n. */
-#define PUT_PEERS(m, name, type, help, label, n, value)                                            \
+#define PUT_PEERS(put, m, name, type, help, label, n, value)                                       \
     do {                                                                                           \
         metrics_family(m, name, type, help);                                                       \
         for (uint32_t i = 0; i < (n); i++)                                                         \
-            metrics_put_count(m, value, label, METRICS_NUMBER(i), NULL);                           \
+            put(m, value, label, METRICS_NUMBER(i), NULL);                                         \
     } while (0)
 
 /* Seconds; 0: training does not wait for it. */
@@ -379,35 +379,31 @@ static double waited_s(const struct host *h, enum chief_wait_for who, uint32_t i
     return w.who == who && w.index == index ? w.seconds : 0;
 }
 
-static void put_waits(const struct host *h, struct metrics *m)
-{
-    int64_t now = clock_now_ms();
-    metrics_family(m, "gradwire_job_worker_waited_seconds", METRICS_GAUGE,
-                   "Time that training has waited for this worker; 0: it does not wait.");
-    for (uint32_t i = 0; i < chief_workers(h->chief); i++)
-        metrics_put(m, waited_s(h, WAIT_WORKER, i, now), "worker", METRICS_NUMBER(i), NULL);
-    metrics_family(m, "gradwire_job_ps_waited_seconds", METRICS_GAUGE,
-                   "Time that training has waited for this ps; 0: it does not wait.");
-    for (uint32_t i = 0; i < h->control->config.cluster->n_ps; i++)
-        metrics_put(m, waited_s(h, WAIT_PS, i, now), "ps", METRICS_NUMBER(i), NULL);
-}
-
 static void put_peers(const struct host *h, struct metrics *m)
 {
     int64_t now = clock_now_ms();
     uint32_t workers = chief_workers(h->chief), ps = h->control->config.cluster->n_ps;
-    PUT_PEERS(m, "gradwire_job_worker_up", METRICS_GAUGE, "Whether a worker is connected.",
-              "worker", workers, chief_peer_worker(h->chief, i, now).up);
-    PUT_PEERS(m, "gradwire_job_worker_member", METRICS_GAUGE, "Whether a worker is assigned work.",
-              "worker", workers, chief_peer_worker(h->chief, i, now).member);
-    PUT_PEERS(m, "gradwire_job_worker_incarnation", METRICS_GAUGE,
+    PUT_PEERS(metrics_put_count, m, "gradwire_job_worker_up", METRICS_GAUGE,
+              "Whether a worker is connected.", "worker", workers,
+              chief_peer_worker(h->chief, i, now).up);
+    PUT_PEERS(metrics_put_count, m, "gradwire_job_worker_member", METRICS_GAUGE,
+              "Whether a worker is assigned work.", "worker", workers,
+              chief_peer_worker(h->chief, i, now).member);
+    PUT_PEERS(metrics_put_count, m, "gradwire_job_worker_incarnation", METRICS_GAUGE,
               "Number of the worker's process; a larger one is a later one.", "worker", workers,
               chief_peer_worker(h->chief, i, now).incarnation);
-    PUT_PEERS(m, "gradwire_job_worker_dropped_microbatches_total", METRICS_COUNTER,
+    PUT_PEERS(metrics_put_count, m, "gradwire_job_worker_dropped_microbatches_total",
+              METRICS_COUNTER,
               "Dropped microbatches of each worker, by decisions of this chief process.", "worker",
               workers, chief_dropped(h->chief, i));
-    PUT_PEERS(m, "gradwire_job_ps_up", METRICS_GAUGE, "Whether a ps is connected.", "ps", ps,
-              chief_peer_ps(h->chief, i, now).up);
+    PUT_PEERS(metrics_put_count, m, "gradwire_job_ps_up", METRICS_GAUGE,
+              "Whether a ps is connected.", "ps", ps, chief_peer_ps(h->chief, i, now).up);
+    PUT_PEERS(metrics_put, m, "gradwire_job_worker_waited_seconds", METRICS_GAUGE,
+              "Time that training has waited for this worker; 0: it does not wait.", "worker",
+              workers, waited_s(h, WAIT_WORKER, i, now));
+    PUT_PEERS(metrics_put, m, "gradwire_job_ps_waited_seconds", METRICS_GAUGE,
+              "Time that training has waited for this ps; 0: it does not wait.", "ps", ps,
+              waited_s(h, WAIT_PS, i, now));
 }
 
 void host_metrics(void *role, struct metrics *m)
@@ -418,7 +414,6 @@ void host_metrics(void *role, struct metrics *m)
     put_cuts(h, &f, m);
     put_learned(h, &f, m);
     put_peers(h, m);
-    put_waits(h, m);
     pending_metrics(&h->pending, m);
 }
 

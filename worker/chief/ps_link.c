@@ -68,16 +68,6 @@ void ps_links_tell_kept(struct host *h, uint32_t ps, const struct store_server_a
         conn_copy_out(p->conn, a->body, a->bytes);
 }
 
-static void ps_refused(struct ps_link *p, const Gradwire__Refuse *m)
-{
-    char who[32];
-    (void)snprintf(who, sizeof who, "ps %u", p->ps);
-    control_refused(&p->host->control->config, who, m, p->refusal);
-    dial_locked_out(p->dialer, m);
-    if (control_other_data(m, &p->other_data_ms))
-        control_stop_train(p->host->control, 2, "%s", p->refusal);
-}
-
 /* The refused process never reaches us, so the ps tells. It tries again and again: each reason is logged once. */
 static void ps_has_refused(struct ps_link *p, const char *text)
 {
@@ -100,7 +90,13 @@ static enum err ps_on_frame(struct conn *c, void *owner)
         p->other_data_ms = 0;
         chief_on_ps_up(h->chief, p->ps, (const Gradwire__HelloReply *)m, clock_now_ms());
     } else if (p->type == FRAME_REFUSE) {
-        ps_refused(p, (const Gradwire__Refuse *)m);
+        const Gradwire__Refuse *refuse = (const Gradwire__Refuse *)m;
+        char who[32];
+        (void)snprintf(who, sizeof who, "ps %u", p->ps);
+        control_refused(&p->host->control->config, who, refuse, p->refusal);
+        dial_locked_out(p->dialer, refuse);
+        if (control_other_data(refuse, &p->other_data_ms))
+            control_stop_train(p->host->control, 2, "%s", p->refusal);
         conn_close(c, ERR_REFUSED, "refused");
     } else if (p->up && (p->type == FRAME_STORE_PUT || p->type == FRAME_STORE_GET)) {
         enum err err = ps_on_store(p, m);

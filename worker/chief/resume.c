@@ -96,27 +96,12 @@ static enum err look_at_blocks(struct look *look, const struct place *checkpoint
     return err;
 }
 
-/* Name the first value that is not finite; "": all are finite. */
-static void name_broken(const struct look *look, const struct layout *l, char what[WHAT_BYTES])
-{
-    const struct broken *b = &look->broken;
-    what[0] = '\0';
-    if (b->kind == BROKEN_ELEM)
-        (void)snprintf(what, WHAT_BYTES, "the tensor %s", l->tensor[layout_find(l, b->elem)].name);
-    else if (b->kind == BROKEN_ROW)
-        (void)snprintf(what, WHAT_BYTES, "the row of key %" PRIu64 " of table %s",
-                       key_unmix(b->mixed), look->tables.table[b->table].name);
-}
-
 /* The loss of the last epoch's training, or of the last evaluation, if it is not finite; NULL: both are finite, or
  * unknown. */
 static const char *broken_loss(const struct manifest *m)
 {
-    const struct epoch_sums *last = &m->epoch[0];
-    for (int i = 1; i < CHECKPOINT_EPOCHS; i++)
-        if (m->epoch[i].batches && (!last->batches || m->epoch[i].epoch > last->epoch))
-            last = &m->epoch[i];
-    if (last->batches && !isfinite(last->loss))
+    const struct epoch_sums *last = epochs_last(m->epoch, UINT64_MAX);
+    if (last && !isfinite(last->loss))
         return "the loss of the last epoch";
     return m->eval.valid && !isfinite(m->eval.loss) ? "the loss of the evaluation" : NULL;
 }
@@ -138,7 +123,13 @@ enum err ended_look(const struct place *checkpoints, const struct manifest *fina
     if (err)
         return err;
     words[0] = '\0';
-    name_broken(&look, l, what);
+    const struct broken *b = &look.broken;
+    what[0] = '\0';
+    if (b->kind == BROKEN_ELEM)
+        (void)snprintf(what, WHAT_BYTES, "the tensor %s", l->tensor[layout_find(l, b->elem)].name);
+    else if (b->kind == BROKEN_ROW)
+        (void)snprintf(what, WHAT_BYTES, "the row of key %" PRIu64 " of table %s",
+                       key_unmix(b->mixed), look.tables.table[b->table].name);
     if (what[0] || loss)
         (void)snprintf(
             words, ENDED_WORDS_BYTES,

@@ -60,19 +60,19 @@ static void drop_arrival(struct store_server *k, struct store_arrival *a)
     mem_free(a);
 }
 
-/* Of a connection that is gone, or of a checkpoint that is given up, and then what came of it meanwhile. */
+/* Drop what the task makes unwanted: all of a connection that is gone, or of a checkpoint that is given up; or an earlier try of
+ * the same file, also of an earlier cut, since a ps sends a file once at a time. */
 static void drop_arrivals(struct store_server *k, const struct task *t)
 {
-    const bool gone = t->kind == TASK_GONE;
     struct store_arrival *a = k->arrivals;
     while (a) {
         struct store_arrival *next = a->next;
-        if (gone ? a->connection == t->connection : a->cut == t->cut)
+        bool here = a->connection == t->connection;
+        bool same = a->request == t->request || strcmp(a->file, t->file) == 0;
+        if (t->kind == TASK_DISCARD ? a->cut == t->cut : here && (t->kind == TASK_GONE || same))
             drop_arrival(k, a);
         a = next;
     }
-    if (!gone && !dirguard_check(NULL))
-        checkpoint_discard((struct cut){k->checkpoints, t->cut});
 }
 
 static struct store_arrival *arrival_of(struct store_server *k, const struct task *t)
@@ -81,19 +81,6 @@ static struct store_arrival *arrival_of(struct store_server *k, const struct tas
     while (a && (a->connection != t->connection || a->request != t->request))
         a = a->next;
     return a;
-}
-
-/* A ps sends a file once at a time. So what came before is given up: a try of the same file, also of an earlier cut. */
-static void drop_earlier(struct store_server *k, const struct task *t)
-{
-    struct store_arrival *a = k->arrivals;
-    while (a) {
-        struct store_arrival *next = a->next;
-        if (a->connection == t->connection &&
-            (a->request == t->request || strcmp(a->file, t->file) == 0))
-            drop_arrival(k, a);
-        a = next;
-    }
 }
 
 static enum err begin_arrival(struct store_server *k, const struct task *t,
@@ -143,7 +130,7 @@ static enum err end_arrival(struct store_arrival *a, uint64_t cut, struct errmsg
 /* The file is not, or no longer, wanted: its checkpoint was given up, or the ps is not one of this job. */
 static enum err refuse(struct store_server *k, const struct task *t, struct errmsg *e)
 {
-    drop_earlier(k, t);
+    drop_arrivals(k, t);
     return err_set(e, ERR_STATE,
                    "%s of checkpoint %" PRIu64 " is refused: the chief does not wait for it",
                    t->file, t->cut);
@@ -154,7 +141,7 @@ static enum err put(struct store_server *k, const struct task *t,
 {
     struct errmsg *e = &answer->error;
     if (t->offset == 0)
-        drop_earlier(k, t);
+        drop_arrivals(k, t);
     struct store_arrival *a = arrival_of(k, t);
     enum err err = ERR_OK;
     if (!a)
@@ -241,6 +228,8 @@ static void run(void *task)
         drop_arrivals(t->of, t);
     else
         answer_task(t->of, t);
+    if (t->kind == TASK_DISCARD && !dirguard_check(NULL)) /* its files that came meanwhile */
+        checkpoint_discard((struct cut){t->of->checkpoints, t->cut});
     task_free(t);
 }
 

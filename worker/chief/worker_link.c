@@ -33,37 +33,11 @@ static enum err worker_link_on_head(struct conn *c, void *owner, const struct fr
     return g->message ? ERR_OK : ERR_PROTO;
 }
 
-/* The doctor's hello fits: this process would be accepted. */
-static void worker_link_doctor(struct worker_link *g)
+/* Answers a process that takes no part in the job, and closes the connection. */
+static void worker_link_send_off(struct worker_link *g, Gradwire__HelloReply *m, const char *why)
 {
-    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
-    m.time_ms = clock_wall_ms();
-    log_debug("%s: a doctor visits", conn_peer(g->conn));
-    msg_send(g->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
-    conn_finish(g->conn, ERR_CLOSED, "the doctor's visit is over");
-}
-
-/* This process found at its start that the job is done, and ends, or rests until another generation. */
-static void worker_link_idle(struct worker_link *g, uint32_t worker)
-{
-    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
-    if (!worker_link_of(g->host, worker))
-        chief_on_worker_idle(g->host->chief, worker, clock_now_ms());
-    msg_send(g->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
-    conn_finish(g->conn, ERR_CLOSED, "this worker takes no part");
-}
-
-/* A reader requests files, like a ps that does not share our storage. */
-static void worker_link_reader(struct worker_link *g, uint64_t encoding_cut)
-{
-    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
-    m.cut = encoding_cut;
-    g->reads = true;
-    g->store = (struct store_peer){
-        .ps = STORE_SERVER_READER, .connection = ++g->host->connections, .most = 1};
-    conn_limits(g->conn, FRAME_HEAD_MAX, 0);
-    pending_conn_leave(&g->pending);
-    msg_send(g->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+    msg_send(g->conn, FRAME_HELLO_REPLY, &m->base, NULL, 0);
+    conn_finish(g->conn, ERR_CLOSED, why);
 }
 
 static enum err worker_link_get(struct worker_link *g, const Gradwire__StoreGet *m)
@@ -121,29 +95,39 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
                                     .contents = h->config.contents};
     if (!greeting_taken(&g->greeting, g->conn, &host, m))
         return;
-    if (m->role == GRADWIRE__ROLE__DOCTOR) {
-        worker_link_doctor(g);
+    Gradwire__HelloReply reply = GRADWIRE__HELLO_REPLY__INIT;
+    if (m->role == GRADWIRE__ROLE__DOCTOR) { /* its hello fits: this process would be accepted */
+        reply.time_ms = clock_wall_ms();
+        log_debug("%s: a doctor visits", conn_peer(g->conn));
+        worker_link_send_off(g, &reply, "the doctor's visit is over");
         return;
     }
-    if (m->role == GRADWIRE__ROLE__READER) {
-        worker_link_reader(g, host.encoding_cut);
+    if (m->role == GRADWIRE__ROLE__READER) { /* requests files, like a ps with other storage */
+        reply.cut = host.encoding_cut;
+        g->reads = true;
+        g->store = (struct store_peer){
+            .ps = STORE_SERVER_READER, .connection = ++h->connections, .most = 1};
+        conn_limits(g->conn, FRAME_HEAD_MAX, 0);
+        pending_conn_leave(&g->pending);
+        msg_send(g->conn, FRAME_HELLO_REPLY, &reply.base, NULL, 0);
         return;
     }
+    struct worker_link *former = worker_link_of(h, m->worker);
     if (chief_is_replaced(h->chief, m->worker, m)) {
         char why[HELLO_WHY_BYTES], name[WORKER_NAME_BYTES];
-        const struct worker_link *other = worker_link_of(h, m->worker);
         (void)snprintf(why, sizeof why, "another process%s%.80s has replaced this one as %s",
-                       other ? " at " : "", other ? conn_peer(other->conn) : "",
+                       former ? " at " : "", former ? conn_peer(former->conn) : "",
                        name_of(h, m->worker, name));
         greeting_turn_away(g->conn, &host, GRADWIRE__REASON__OLD_INCARNATION, why);
         return;
     }
-    if (m->idle) {
-        worker_link_idle(g, m->worker);
+    if (m->idle) { /* found at its start that the job is done: ends, or rests until another generation */
+        if (!former)
+            chief_on_worker_idle(h->chief, m->worker, clock_now_ms());
+        worker_link_send_off(g, &reply, "this worker takes no part");
         return;
     }
     compare_workers(h, m);
-    struct worker_link *former = worker_link_of(h, m->worker);
     if (former) {
         former->known = false;
         chief_on_worker_down(h->chief, m->worker, clock_now_ms());

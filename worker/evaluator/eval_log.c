@@ -199,29 +199,16 @@ enum err eval_log_write(const struct eval_log *l, const struct job *job, const c
     return files_write_json(path, log_json(l, job), JSON_INDENT(1), e);
 }
 
-static double result_number(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
-static bool result_count(const json_t *object, const char *key, uint64_t *out)
-{
-    const json_t *value = json_object_get(object, key);
-    *out = (uint64_t)json_integer_value(value);
-    return json_is_integer(value) && json_integer_value(value) >= 0;
-}
-
 static bool result_of(const json_t *one, const struct job *job, struct eval_result *r)
 {
     *r = (struct eval_result){.final = json_is_true(json_object_get(one, "final")),
-                              .examples = result_number(one, "examples"),
-                              .seconds = result_number(one, "seconds"),
-                              .eval = evaluation_read(job, one, result_number)};
+                              .examples = json_number_at(one, "examples"),
+                              .seconds = json_number_at(one, "seconds"),
+                              .eval = evaluation_read(job, one, json_number_at)};
     uint64_t manifest;
-    r->manifest = result_count(one, "manifest", &manifest) ? (uint32_t)manifest : 0;
-    return result_count(one, "cut", &r->cut) && result_count(one, "generation", &r->generation) &&
-           result_count(one, "step", &r->eval.step);
+    r->manifest = json_count_at(one, "manifest", &manifest) ? (uint32_t)manifest : 0;
+    return json_count_at(one, "cut", &r->cut) && json_count_at(one, "generation", &r->generation) &&
+           json_count_at(one, "step", &r->eval.step);
 }
 
 static enum err read_results(struct eval_log *l, const json_t *all, const struct job *job,

@@ -260,19 +260,6 @@ bool chief_end_failed(const struct chief_end *c, const struct job *job, const ch
 
 /* ---- is the job alive? ---- */
 
-static void put_state(const struct watch *v, char *out, size_t bytes)
-{
-    if (v->last_seen)
-        (void)snprintf(out, bytes,
-                       "the final checkpoint is evaluated, but its result is not written: %.300s",
-                       v->why_unsaved.text);
-    else if (v->verdict.there && !v->verdict.whole)
-        (void)snprintf(out, bytes, "the final checkpoint, %" PRIu64 ", cannot be used",
-                       v->verdict.cut);
-    else
-        (void)snprintf(out, bytes, "the last checkpoint is not the final one");
-}
-
 static enum err check_alive(struct watch *v, int64_t now, struct errmsg *e)
 {
     const struct evaluator_role *r = v->role;
@@ -296,7 +283,15 @@ static enum err check_alive(struct watch *v, int64_t now, struct errmsg *e)
     if (!v->seen || now - v->alive_ms <= (int64_t)r->job->timeouts.ps_rejoin_s * 1000)
         return ERR_OK;
     char state[400];
-    put_state(v, state, sizeof state);
+    if (v->last_seen)
+        (void)snprintf(state, sizeof state,
+                       "the final checkpoint is evaluated, but its result is not written: %.300s",
+                       v->why_unsaved.text);
+    else if (v->verdict.there && !v->verdict.whole)
+        (void)snprintf(state, sizeof state, "the final checkpoint, %" PRIu64 ", cannot be used",
+                       v->verdict.cut);
+    else
+        (void)snprintf(state, sizeof state, "the last checkpoint is not the final one");
     return err_set(e, ERR_TIMEOUT,
                    "ps 0 at %s was not available for %u s (timeouts.ps_rejoin_s)%s%s; %s", ps,
                    r->job->timeouts.ps_rejoin_s, v->ps.why[0] ? ": " : "", v->ps.why, state);
@@ -489,18 +484,6 @@ static void found_close(struct found *f)
     *f = (struct found){.n = 0};
 }
 
-/* Leave out the cuts of the earlier job (checkpoint.run), which the chief removes when it has started. */
-static void leave_other_jobs(const struct watch *v, struct found *f)
-{
-    size_t kept = 0;
-    bool over = f->n > 0 && warm_start_is_due(v->role->job, &f->m[0]);
-    while (!over && kept < f->n && strcmp(f->m[kept].uuid, f->m[0].uuid) == 0)
-        kept++;
-    for (size_t i = kept; i < f->n; i++)
-        manifest_close(&f->m[i]);
-    f->n = kept;
-}
-
 /* Find the readable manifests; the chief logs what is wrong with others. If the newest is from a newer release:
  * ERR_INPUT, because later ones will be too. */
 static enum err found_read(const struct watch *v, struct found *f, struct errmsg *e)
@@ -523,7 +506,14 @@ static enum err found_read(const struct watch *v, struct found *f, struct errmsg
         found_close(f);
         return err_wrap(e, ERR_INPUT, "start the release that wrote it: ");
     }
-    leave_other_jobs(v, f);
+    /* Leave out the cuts of the earlier job (checkpoint.run), which the chief removes when it has started. */
+    size_t kept = 0;
+    bool over = f->n > 0 && warm_start_is_due(v->role->job, &f->m[0]);
+    while (!over && kept < f->n && strcmp(f->m[kept].uuid, f->m[0].uuid) == 0)
+        kept++;
+    for (size_t i = kept; i < f->n; i++)
+        manifest_close(&f->m[i]);
+    f->n = kept;
     return f->m ? ERR_OK : err_memory(e);
 }
 

@@ -110,15 +110,6 @@ static bool choose(const struct chief *c, const struct chief_part *part, uint32_
            (!c->sync.accept.extra || tree_count_leaves(leaves) == leaves_of(c));
 }
 
-/* Asserts that each leaf, or a node above it, is whole on every shard. */
-static void check_whole(const struct chief *c, const struct tree_leaves *leaves)
-{
-    (void)leaves;
-    for (uint32_t i = 0; i < c->plan.shards; i++)
-        for (uint32_t leaf = 0; leaf < leaves_of(c); leaf++)
-            assert(!tree_has_leaf(leaves, leaf) || smallest(c, &c->shard[i].sync.whole, leaf));
-}
-
 /* True if every shard has reported this step, it has no decision yet, and it may be made. */
 static bool due(const struct chief *c)
 {
@@ -139,7 +130,10 @@ void accept_progress(struct chief *c)
     if (!choose(c, part, parts, &leaves))
         return;
     assert(c->sync.accept.step < c->total);
-    check_whole(c, &leaves);
+    /* Each leaf, or a node above it, is whole on every shard. */
+    for (uint32_t i = 0; i < c->plan.shards; i++)
+        for (uint32_t leaf = 0; leaf < leaves_of(c); leaf++)
+            assert(!tree_has_leaf(&leaves, leaf) || smallest(c, &c->shard[i].sync.whole, leaf));
     for (uint32_t i = 0; i < parts; i++)
         for (uint32_t leaf = part[i].first; leaf < part[i].end; leaf++)
             c->worker[part[i].worker].sync.dropped += !tree_has_leaf(&leaves, leaf);

@@ -114,25 +114,20 @@ static void async_gone(struct chief *c, uint32_t worker)
     leases_note(c, worker);
 }
 
-static void on_lease_ask(struct chief *c, uint32_t worker, const Gradwire__LeaseAsk *m)
-{
-    struct chief_worker *w = &c->worker[worker];
-    leases_take_done(c, m->n_done, m->done);
-    if (m->want)
-        w->async.want = m->want;
-    w->async.told_none = false;
-    leases_serve(c);
-}
-
 void async_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
                      const ProtobufCMessage *m)
 {
     const Gradwire__LeaseAsk *ask = (const Gradwire__LeaseAsk *)m;
     const Gradwire__BatchRejected *rejected = (const Gradwire__BatchRejected *)m;
-    if (type == FRAME_LEASE_ASK && chief_is_ours(c, ask->generation))
-        on_lease_ask(c, worker, ask);
-    else if (type == FRAME_BATCH_REJECTED && chief_is_ours(c, rejected->generation) &&
-             !ids_has(&c->async.leases.done, rejected->batch))
+    if (type == FRAME_LEASE_ASK && chief_is_ours(c, ask->generation)) {
+        struct chief_worker *w = &c->worker[worker];
+        leases_take_done(c, ask->n_done, ask->done);
+        if (ask->want)
+            w->async.want = ask->want;
+        w->async.told_none = false;
+        leases_serve(c);
+    } else if (type == FRAME_BATCH_REJECTED && chief_is_ours(c, rejected->generation) &&
+               !ids_has(&c->async.leases.done, rejected->batch))
         guard_on_rejected(c, rejected);
 }
 

@@ -253,19 +253,6 @@ void chief_on_worker_idle(struct chief *c, uint32_t worker, int64_t now_ms)
     check_worker(c, worker);
 }
 
-static void take_account(struct chief_worker *w, const Gradwire__DoneAck *m)
-{
-    w->acked = true;
-    w->account = (struct worker_account){.tasks = m->tasks,
-                                         .bytes_out = m->bytes_out,
-                                         .bytes_in = m->bytes_in,
-                                         .examples = m->examples,
-                                         .computed_s = m->computed_s,
-                                         .waited_s = m->waited_s,
-                                         .push = msg_codec_cost_get(m->push),
-                                         .reply = msg_codec_cost_get(m->reply)};
-}
-
 void chief_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
                      const ProtobufCMessage *m, int64_t now_ms)
 {
@@ -273,7 +260,17 @@ void chief_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
     if (worker >= c->workers)
         return;
     if (type == FRAME_DONE_ACK) {
-        take_account(&c->worker[worker], (const Gradwire__DoneAck *)m);
+        const Gradwire__DoneAck *done_ack = (const Gradwire__DoneAck *)m;
+        c->worker[worker].acked = true;
+        c->worker[worker].account =
+            (struct worker_account){.tasks = done_ack->tasks,
+                                    .bytes_out = done_ack->bytes_out,
+                                    .bytes_in = done_ack->bytes_in,
+                                    .examples = done_ack->examples,
+                                    .computed_s = done_ack->computed_s,
+                                    .waited_s = done_ack->waited_s,
+                                    .push = msg_codec_cost_get(done_ack->push),
+                                    .reply = msg_codec_cost_get(done_ack->reply)};
         finish_progress(c);
         return;
     }

@@ -115,25 +115,16 @@ static const char *broken_weight(const struct chief *c)
     return NULL;
 }
 
-/* The loss of the last epoch, over all workers; true if the epoch has no examples. */
-static bool loss_is_finite(const struct chief *c)
-{
-    const struct epoch_sums *last = &c->epoch[0];
-    for (int i = 1; i < CHECKPOINT_EPOCHS; i++)
-        if (c->epoch[i].batches && (!last->batches || c->epoch[i].epoch > last->epoch))
-            last = &c->epoch[i];
-    return !last->batches || isfinite(last->loss);
-}
-
 bool guard_takes_cut(struct chief *c)
 {
     const char *weight = broken_weight(c);
+    const struct epoch_sums *last = epochs_last(c->epoch, UINT64_MAX); /* over all workers */
     char what[256] = "";
     if (!c->cut.final && c->config.settings.nan_guard != NAN_GUARD_CHECK)
         return true;
     if (weight)
         (void)snprintf(what, sizeof what, "%s is not finite", weight);
-    else if (c->cut.final && !loss_is_finite(c))
+    else if (c->cut.final && last && !isfinite(last->loss))
         (void)snprintf(what, sizeof what, "the loss of the last epoch is not finite");
     if (!what[0])
         return true;

@@ -108,25 +108,22 @@ static bool lacks(const struct chief *c, char what[LACK_BYTES])
     return journal || (epoch && !journal_inexact(&c->journal));
 }
 
-static void tell(struct chief *c, const char *what)
-{
-    bool monitors = c->config.training.monitor != MONITOR_NONE;
-    chief_say(c, 1,
-              "generation %" PRIu64
-              ": %.100s lacks a part of this run's past (%s): the job goes on, but is never exact "
-              "again%s; a chief that is to be exact needs its output directory on storage that "
-              "comes with it",
-              c->generation.number, c->config.past.dir, what,
-              monitors ? ", and its best epoch is only the best of those known there" : "");
-}
-
 void past_note(struct chief *c)
 {
     char what[LACK_BYTES], why[JOURNAL_WHAT_MAX];
     if (c->begins != BEGINS_TAKEOVER || c->config.finished || !lacks(c, what))
         return;
-    if (!c->told_past)
-        tell(c, what);
+    if (!c->told_past) {
+        bool monitors = c->config.training.monitor != MONITOR_NONE;
+        chief_say(
+            c, 1,
+            "generation %" PRIu64
+            ": %.100s lacks a part of this run's past (%s): the job goes on, but is never exact "
+            "again%s; a chief that is to be exact needs its output directory on storage that "
+            "comes with it",
+            c->generation.number, c->config.past.dir, what,
+            monitors ? ", and its best epoch is only the best of those known there" : "");
+    }
     c->told_past = true;
     (void)snprintf(why, sizeof why,
                    "generation %" PRIu64 " took over at step %" PRIu64

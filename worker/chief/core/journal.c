@@ -106,30 +106,32 @@ struct journal_entry journal_name_entry(const char *name, uint64_t epochs)
     return entry;
 }
 
-static const struct journal_entry *first_of(const struct journal *j, enum journal_kind kind)
+/* The text of the i-th entry of this kind; NULL: there are no more. */
+static const char *text_of(const struct journal *j, enum journal_kind kind, size_t i)
 {
-    for (size_t i = 0; i < j->n; i++)
-        if (j->entry[i].kind == kind)
-            return &j->entry[i];
+    for (size_t k = 0; k < j->n; k++)
+        if (j->entry[k].kind == kind && i-- == 0)
+            return j->entry[k].what;
     return NULL;
 }
 
 const char *journal_name(const struct journal *j)
 {
-    const struct journal_entry *entry = first_of(j, JOURNAL_NAME);
-    return entry ? entry->what : "";
+    const char *name = text_of(j, JOURNAL_NAME, 0);
+    return name ? name : "";
 }
 
 uint64_t journal_named_epochs(const struct journal *j)
 {
-    const struct journal_entry *entry = first_of(j, JOURNAL_NAME);
-    return entry ? entry->batch : 0;
+    for (size_t i = 0; i < j->n; i++)
+        if (j->entry[i].kind == JOURNAL_NAME)
+            return j->entry[i].batch;
+    return 0;
 }
 
 const char *journal_inexact(const struct journal *j)
 {
-    const struct journal_entry *entry = first_of(j, JOURNAL_INEXACT);
-    return entry ? entry->what : NULL;
+    return text_of(j, JOURNAL_INEXACT, 0);
 }
 
 /* ---- lines that others know ---- */
@@ -167,18 +169,16 @@ struct journal_entry journal_blas_entry(const char *process, const char *blas)
 
 bool journal_has_blas(const struct journal *j, const struct journal_entry *entry)
 {
-    for (size_t i = 0; i < j->n; i++)
-        if (j->entry[i].kind == JOURNAL_BLAS && strcmp(j->entry[i].what, entry->what) == 0)
+    const char *what;
+    for (size_t i = 0; (what = text_of(j, JOURNAL_BLAS, i)); i++)
+        if (strcmp(what, entry->what) == 0)
             return true;
     return false;
 }
 
 const char *journal_blas(const struct journal *j, size_t i)
 {
-    for (size_t k = 0; k < j->n; k++)
-        if (j->entry[k].kind == JOURNAL_BLAS && i-- == 0)
-            return j->entry[k].what;
-    return NULL;
+    return text_of(j, JOURNAL_BLAS, i);
 }
 
 static const char *kernels_of(const char *what)

@@ -281,17 +281,6 @@ static bool next_to_deal(struct chief *c, uint64_t *id)
     return true;
 }
 
-/* With error feedback, the worker then pushes what it withheld: all of it must be learned before the job ends. */
-static void tell_none(struct chief *c, uint32_t worker)
-{
-    Gradwire__Lease m = GRADWIRE__LEASE__INIT;
-    m.generation = &c->named;
-    m.workers = workers_count(c);
-    if (c->feedback && !c->worker[worker].async.told_none)
-        c->io->to_worker(c->ctx, worker, FRAME_LEASE, &m.base);
-    c->worker[worker].async.told_none = true;
-}
-
 static void serve(struct chief *c, uint32_t worker)
 {
     struct chief_worker *w = &c->worker[worker];
@@ -302,7 +291,13 @@ static void serve(struct chief *c, uint32_t worker)
         ids[n++] = id;
     }
     if (n == 0) {
-        tell_none(c, worker);
+        /* With error feedback, the worker then pushes what it withheld: all of it must be learned before the job ends. */
+        Gradwire__Lease m = GRADWIRE__LEASE__INIT;
+        m.generation = &c->named;
+        m.workers = workers_count(c);
+        if (c->feedback && !c->worker[worker].async.told_none)
+            c->io->to_worker(c->ctx, worker, FRAME_LEASE, &m.base);
+        c->worker[worker].async.told_none = true;
         return;
     }
     w->async.want = 0;

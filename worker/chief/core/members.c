@@ -86,21 +86,16 @@ bool chief_is_replaced(const struct chief *c, uint32_t worker, const Gradwire__H
     return w && m->incarnation && m->incarnation < w->process && strcmp(m->uuid, c->uuid) == 0;
 }
 
-/* If all ps and the chief died in a generation, the next one can have its number, and its workers keep their incarnations. */
-static void note_incarnations(struct chief *c)
+void members_entered(struct chief *c)
 {
+    bool changed = false;
+    /* If all ps and the chief died in a generation, the next one can have its number, and its workers keep their incarnations. */
     for (uint32_t i = 0; i < c->workers; i++) {
         const Gradwire__Hello *m = c->worker[i].hello;
         if (m && m->incarnation > c->last_incarnation && m->incarnation < UINT64_MAX / 2 &&
             strcmp(m->uuid, c->uuid) == 0)
             c->last_incarnation = m->incarnation;
     }
-}
-
-void members_entered(struct chief *c)
-{
-    bool changed = false;
-    note_incarnations(c);
     for (uint32_t i = 0; i < c->workers; i++) {
         if (c->worker[i].up && !c->worker[i].welcomed && c->worker[i].hello &&
             blas_is_noted(c, i)) {

@@ -36,17 +36,6 @@ static void redo_take(struct manifest_redo *to, const struct manifest_redo *from
     to->dropped = dropped;
 }
 
-static void redo_take_message(struct manifest_redo *to, const Gradwire__Redo *m)
-{
-    const struct manifest_redo from = {.there = true,
-                                       .epoch = m->epoch,
-                                       .begin = m->begin,
-                                       .redone = m->redone,
-                                       .dropped_bytes = (uint32_t)m->dropped.len,
-                                       .dropped = m->dropped.data};
-    redo_take(to, &from);
-}
-
 /* The known number of steps, with the extra ones of finished epochs; the number of those to come is not known. */
 static uint64_t redo_planned(const struct manifest_redo *r, const Gradwire__Settings *s,
                              uint64_t total)
@@ -226,8 +215,15 @@ static void sync_on_worker(struct chief *c, uint32_t worker, enum frame_type typ
 static void sync_take_status(struct chief *c, struct chief_shard *s, const Gradwire__ShardStatus *m)
 {
     s->sync.dropped = m->dropped;
-    if (m->redo)
-        redo_take_message(&c->sync.redo, m->redo);
+    if (m->redo) {
+        const struct manifest_redo from = {.there = true,
+                                           .epoch = m->redo->epoch,
+                                           .begin = m->redo->begin,
+                                           .redone = m->redo->redone,
+                                           .dropped_bytes = (uint32_t)m->redo->dropped.len,
+                                           .dropped = m->redo->dropped.data};
+        redo_take(&c->sync.redo, &from);
+    }
 }
 
 static void sync_from_cut(struct chief *c, struct chief_shard *s)

@@ -183,20 +183,6 @@ static const char *name_of(const struct chief_wait *w, char out[WORKER_NAME_BYTE
     return out;
 }
 
-/* At the start, finish.c and chief.c report waits themselves. The chief's own session is not another process. */
-static void tell(struct chief *c, const struct chief_wait *w)
-{
-    char text[256], name[WORKER_NAME_BYTES];
-    if (w->who && c->phase >= CHIEF_RUN) {
-        wait_text(c, w, text, sizeof text);
-        chief_say(c, w->who == WAIT_PS || w->index > 0 || w->why == WAIT_UNREACHED, "%s", text);
-    } else if (c->stall.now.who) {
-        chief_say(c, 0, "no longer waiting for %s", name_of(&c->stall.now, name));
-    }
-    if (c->io->waits)
-        c->io->waits(c->ctx, w);
-}
-
 static void set(struct chief *c, struct chief_wait w)
 {
     struct chief_stall *s = &c->stall;
@@ -204,22 +190,20 @@ static void set(struct chief *c, struct chief_wait w)
         return;
     s->since_ms = s->moved_ms;
     w.seconds = (double)(c->now_ms - s->since_ms) / 1000;
-    tell(c, &w);
+    /* At the start, finish.c and chief.c report waits themselves. The chief's own session is not another process. */
+    char text[256], name[WORKER_NAME_BYTES];
+    if (w.who && c->phase >= CHIEF_RUN) {
+        wait_text(c, &w, text, sizeof text);
+        chief_say(c, w.who == WAIT_PS || w.index > 0 || w.why == WAIT_UNREACHED, "%s", text);
+    } else if (c->stall.now.who) {
+        chief_say(c, 0, "no longer waiting for %s", name_of(&c->stall.now, name));
+    }
+    if (c->io->waits)
+        c->io->waits(c->ctx, &w);
     s->now = w;
 }
 
 /* ---- events ---- */
-
-static void ask(struct chief *c)
-{
-    Gradwire__WaitAsk m = GRADWIRE__WAIT_ASK__INIT;
-    if (!c->stall.asked_ms)
-        c->stall.first_ask = c->stall.asks + 1;
-    m.generation = &c->named;
-    m.number = ++c->stall.asks;
-    c->stall.asked_ms = c->now_ms;
-    chief_to_ps(c, EVERY_PS, FRAME_WAIT_ASK, &m.base);
-}
 
 void wait_on(struct chief *c, uint32_t ps, const Gradwire__Wait *m)
 {
@@ -290,6 +274,12 @@ void wait_tick(struct chief *c)
     } else if (!s->asked_ms || c->now_ms - s->asked_ms >= CHIEF_ANSWER_MS) {
         if (s->asked_ms)
             set(c, find(c));
-        ask(c);
+        Gradwire__WaitAsk m = GRADWIRE__WAIT_ASK__INIT;
+        if (!c->stall.asked_ms)
+            c->stall.first_ask = c->stall.asks + 1;
+        m.generation = &c->named;
+        m.number = ++c->stall.asks;
+        c->stall.asked_ms = c->now_ms;
+        chief_to_ps(c, EVERY_PS, FRAME_WAIT_ASK, &m.base);
     }
 }

@@ -1,16 +1,12 @@
 /* Exports the tables of a checkpoint: one pass over its rows feeds an export for each table; then their files are written, and
  * files of an earlier end of the job are removed. */
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/mem.h"
 #include "common/base/texts.h"
 #include "common/checkpoint/checkpoint_rows.h"
-#include "common/process/files.h"
 #include "common/rows/key.h"
 #include "export/export.h"
 #include "export/table_export.h"
@@ -53,35 +49,40 @@ static bool exports_wrote(const struct exports *x, const char *file)
     return found;
 }
 
-/* Remove the files of an earlier end of the job, when a table had another number of files: a reader would take them
- * for parts of this one. */
-static enum err exports_remove_others(const struct exports *x, const char *folder, struct errmsg *e)
+struct others {
+    const struct exports *than;
+    const struct place *model;
+    enum err err;
+    struct errmsg *e;
+};
+
+static enum err remove_other(void *ctx, const char *file)
 {
-    DIR *dir = opendir(folder);
-    if (!dir)
-        return files_read_error(folder, e);
-    int failed = 0;
-    for (struct dirent *d; (d = readdir(dir)) && !failed;)
-        if (text_ends(d->d_name, ".safetensors") && !exports_wrote(x, d->d_name))
-            failed = unlinkat(dirfd(dir), d->d_name, 0);
-    enum err err = failed ? err_set(e, ERR_IO, "%s: %s", folder, strerror(errno)) : ERR_OK;
-    (void)closedir(dir);
-    return err;
+    struct others *o = ctx;
+    char object[PLACE_NAME_MAX];
+    (void)snprintf(object, sizeof object, "tables/%s", file);
+    if (text_ends(file, ".safetensors") && !o->err && !exports_wrote(o->than, file))
+        o->err = place_remove(o->model, object, o->e);
+    return ERR_OK;
 }
 
-static enum err exports_write(struct exports *x, const char *folder, struct errmsg *e)
+/* The files of an earlier end of the job are removed, when a table had another number of files: a reader would take them
+ * for parts of this one. */
+static enum err exports_write(struct exports *x, const struct place *model, struct errmsg *e)
 {
-    enum err err = files_mkdirs(folder, e);
+    struct others others = {.than = x, .model = model, .e = e};
+    enum err err = ERR_OK;
     for (uint32_t i = 0; i < x->tables.tables && !err; i++)
-        err = table_export_write(x->of[i], folder, x->tables.table[i].name, TABLE_EXPORT_FILE_BYTES,
+        err = table_export_write(x->of[i], model, x->tables.table[i].name, TABLE_EXPORT_FILE_BYTES,
                                  e);
-    return err ? err : exports_remove_others(x, folder, e);
+    if (!err)
+        err = place_list(model, "tables", remove_other, &others, e);
+    return err ? err : others.err;
 }
 
 static enum err export_rows(const struct cut_tables *t, const struct manifest *m, struct exports *x,
                             struct spill *spill, struct errmsg *e)
 {
-    char folder[FILES_PATH_MAX];
     size_t memory = (t->memory_bytes ? t->memory_bytes : SORT_BYTES) / x->tables.tables;
     enum err err = ERR_OK;
     for (uint32_t i = 0; i < x->tables.tables && !err; i++)
@@ -90,9 +91,8 @@ static enum err export_rows(const struct cut_tables *t, const struct manifest *m
     if (!err)
         err = checkpoint_read_rows(t->checkpoints, m, (struct bucket_range){0, ROW_BUCKETS},
                                    &(struct row_sink){.rows = exports_add, .ctx = x}, e);
-    (void)snprintf(folder, sizeof folder, "%s/%s/tables", t->output, t->folder);
     if (!err)
-        err = exports_write(x, folder, e);
+        err = exports_write(x, t->to, e);
     for (uint32_t i = 0; i < x->tables.tables; i++)
         table_export_free(x->of[i]);
     return err;
@@ -102,18 +102,16 @@ static enum err export_rows(const struct cut_tables *t, const struct manifest *m
 static enum err write_digest(const struct cut_tables *t, const struct checkpoint_tables *tables,
                              char digest[65], struct errmsg *e)
 {
-    char path[FILES_PATH_MAX];
     struct export_note note = {.key = "digest"};
     float *w = mem_floats(t->layout->elems);
     if (!w)
         return err_memory_for(e, "the parameters");
-    (void)snprintf(path, sizeof path, "%s/%s/weights.safetensors", t->output, t->folder);
-    enum err err = export_read_safetensors(path, t->layout, w, e);
+    enum err err = export_read_safetensors(t->to, t->layout, w, e);
     if (!err)
         export_digest(t->layout, w, (const uint8_t(*)[SHA256_BYTES])tables->digest, digest);
     (void)snprintf(note.value, sizeof note.value, "%s", err ? "" : digest);
     if (!err)
-        err = export_add_note(path, t->layout, w, &note, e);
+        err = export_add_note(t->to, t->layout, w, &note, e);
     mem_free(w);
     return err;
 }

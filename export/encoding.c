@@ -9,7 +9,6 @@
 #include "common/base/json.h"
 #include "common/base/texts.h"
 #include "job/keys.h"
-#include "common/process/files.h"
 #include "data/meaning/encoding_given.h"
 #include "export/export.h"
 
@@ -277,14 +276,14 @@ enum err export_encoding_text(const struct job *job, const struct table_schema *
     return ERR_OK;
 }
 
-enum err export_encoding(const char *path, const struct job *job, const struct table_schema *s,
-                         struct errmsg *e)
+enum err export_encoding(const struct place *model, const struct job *job,
+                         const struct table_schema *s, struct errmsg *e)
 {
     char *text;
     enum err err = export_encoding_text(job, s, &text, e);
     if (err)
         return err;
-    err = files_write(path, text, strlen(text), e);
+    err = place_put(model, "encoding.json", text, strlen(text), e);
     free(text);
     return err;
 }

@@ -1,11 +1,8 @@
 /* Writes manifest.json part by part: the model with its layers and tensors, the data, and the files with their digests; and checks
  * files by these digests. A failure to make a part is noted in *ok, and the file is then not written. */
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <jansson.h>
 
@@ -49,92 +46,90 @@ static json_t *hex(const uint8_t *bytes, size_t n)
 
 /* ---- files ---- */
 
-static enum err hash_file(const char *path, struct sha256 *hash, uint64_t *bytes, struct errmsg *e)
+static enum err hash_object(struct place_reader *r, struct sha256 *hash, struct errmsg *e)
 {
-    int fd;
     size_t got = PIECE_BYTES;
-    enum err err = files_open(path, &fd, e);
-    if (err)
-        return err;
+    enum err err = ERR_OK;
     uint8_t *piece = mem_zalloc(PIECE_BYTES, 1);
     if (!piece)
-        err = err_memory_of(e, path);
-    for (*bytes = 0; !err && got == PIECE_BYTES; *bytes += got) {
-        err = files_read_at(fd, path, *bytes, piece, PIECE_BYTES, &got, e);
-        if (err)
-            break;
-        sha256_add(hash, piece, got);
+        return err_memory_of(e, r->path);
+    for (uint64_t at = 0; !err && got == PIECE_BYTES; at += got) {
+        err = place_read(r, at, piece, PIECE_BYTES, &got, e);
+        if (!err)
+            sha256_add(hash, piece, got);
     }
     mem_free(piece);
-    (void)close(fd);
     return err;
 }
 
-static enum err digest_of(const char *path, char digest[static SHA256_HEX_BYTES], uint64_t *bytes,
-                          struct errmsg *e)
+/* r->path and r->bytes are the object's afterwards, also on error. */
+static enum err digest_of(const struct place *p, const char *name, struct place_reader *r,
+                          char digest[static SHA256_HEX_BYTES], struct errmsg *e)
 {
+    enum err err = place_open(p, name, r, e);
+    if (err)
+        return err;
     struct sha256 *hash = sha256_new();
-    enum err err = hash ? hash_file(path, hash, bytes, e) : err_memory_of(e, path);
+    err = hash ? hash_object(r, hash, e) : err_memory_of(e, r->path);
+    place_close(r);
     if (sha256_hex(hash, digest))
-        err = err ? err : err_memory_of(e, path);
+        err = err ? err : err_memory_of(e, r->path);
     return err;
 }
 
-/* Add {"bytes": .., "sha256": ..} of FOLDER/NAME to *files. */
-static enum err manifest_add_file(json_t *files, const char *folder, const char *name, bool *ok,
+/* Add {"bytes": .., "sha256": ..} of the object to *files. */
+static enum err manifest_add_file(json_t *files, const struct place *p, const char *name, bool *ok,
                                   struct errmsg *e)
 {
-    char path[2 * FILES_PATH_MAX], digest[SHA256_HEX_BYTES];
-    uint64_t bytes = 0;
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    enum err err = digest_of(path, digest, &bytes, e);
+    char digest[SHA256_HEX_BYTES];
+    struct place_reader r;
+    enum err err = digest_of(p, name, &r, digest, e);
     if (!err)
-        json_put(files, name, json_pack("{s:o, s:s}", "bytes", json_count(bytes), "sha256", digest),
-                 ok);
+        json_put(files, name,
+                 json_pack("{s:o, s:s}", "bytes", json_count(r.bytes), "sha256", digest), ok);
     return err;
 }
 
-static int is_table(const struct dirent *d)
+struct tables {
+    char (*name)[PLACE_NAME_MAX];
+    size_t n;
+};
+
+static enum err note_table(void *ctx, const char *file)
 {
-    return text_ends(d->d_name, ".safetensors") && !strstr(d->d_name, FILES_TEMPORARY);
+    struct tables *t = ctx;
+    if (!text_ends(file, ".safetensors") || strstr(file, FILES_TEMPORARY))
+        return ERR_OK;
+    void *more = mem_resize(t->name, t->n + 1, sizeof *t->name);
+    if (!more)
+        return ERR_NOMEM;
+    t->name = more;
+    (void)snprintf(t->name[t->n++], sizeof *t->name, "tables/%s", file);
+    return ERR_OK;
 }
 
-static int by_bytes(const struct dirent **a, const struct dirent **b)
+static int by_bytes(const void *a, const void *b)
 {
-    return strcmp((*a)->d_name, (*b)->d_name);
+    return strcmp(a, b);
 }
 
-/* A missing directory has no files. */
-static enum err manifest_add_tables(json_t *files, const char *folder, bool *ok, struct errmsg *e)
+/* Add those of the place's files that are a model's. */
+static enum err add_files(json_t *files, const struct place *p, bool *ok, struct errmsg *e)
 {
-    char path[FILES_PATH_MAX];
-    struct dirent **entry = NULL;
-    (void)snprintf(path, sizeof path, "%s/tables", folder);
-    int found = scandir(path, &entry, is_table, by_bytes);
-    if (found < 0)
-        return errno == ENOENT ? ERR_OK : files_read_error(path, e);
+    static const char *const names[] = {EXPORT_WEIGHTS, "job.yaml", "encoding.json"};
+    struct tables t = {.n = 0};
     enum err err = ERR_OK;
-    for (int i = 0; i < found; i++) {
-        (void)snprintf(path, sizeof path, "tables/%s", entry[i]->d_name);
-        err = err ? err : manifest_add_file(files, folder, path, ok, e);
-        free(entry[i]);
-    }
-    free(entry);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !err; i++)
+        if ((err = manifest_add_file(files, p, names[i], ok, e)) == ERR_NOTFOUND)
+            err = ERR_OK;
+    if (!err)
+        err = place_list(p, "tables", note_table, &t, e);
+    if (t.n)
+        qsort(t.name, t.n, sizeof *t.name, by_bytes);
+    for (size_t i = 0; i < t.n && !err; i++)
+        err = manifest_add_file(files, p, t.name[i], ok, e);
+    mem_free(t.name);
     return err;
-}
-
-/* Add those of the directory's files that are a model's. */
-static enum err add_files(json_t *files, const char *folder, bool *ok, struct errmsg *e)
-{
-    static const char *const names[] = {"weights.safetensors", "job.yaml", "encoding.json"};
-    char path[FILES_PATH_MAX];
-    enum err err = ERR_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !err; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        if (files_may_be(path))
-            err = manifest_add_file(files, folder, names[i], ok, e);
-    }
-    return err ? err : manifest_add_tables(files, folder, ok, e);
 }
 
 /* ---- the model ---- */
@@ -306,12 +301,12 @@ static json_t *document(const struct model_manifest *m, const json_t *job, json_
     return all;
 }
 
-static enum err out_of_memory(const char *folder, struct errmsg *e)
+static enum err out_of_memory(const struct place *at, struct errmsg *e)
 {
-    return err_set(e, ERR_NOMEM, "%s/" MODEL_MANIFEST ": out of memory", folder);
+    return err_set(e, ERR_NOMEM, "%s/" MODEL_MANIFEST ": out of memory", at->where);
 }
 
-static enum err job_as_json(const struct job *job, const char *folder, json_t **json,
+static enum err job_as_json(const struct job *job, const struct place *at, json_t **json,
                             struct errmsg *e)
 {
     struct job_node *root;
@@ -321,60 +316,57 @@ static enum err job_as_json(const struct job *job, const char *folder, json_t **
         return err;
     *json = job_tree_json(root);
     job_tree_free(root);
-    return *json ? ERR_OK : out_of_memory(folder, e);
+    return *json ? ERR_OK : out_of_memory(at, e);
 }
 
-enum err model_manifest_write(const struct model_manifest *m, const char *folder, struct errmsg *e)
+enum err model_manifest_write(const struct model_manifest *m, const struct place *at,
+                              struct errmsg *e)
 {
-    char path[FILES_PATH_MAX];
     bool ok = true;
     json_t *job, *files, *all;
-    enum err err = job_as_json(m->job, folder, &job, e);
+    enum err err = job_as_json(m->job, at, &job, e);
     if (err)
         return err;
     files = json_object();
-    err = add_files(files, folder, &ok, e);
+    err = add_files(files, at, &ok, e);
     all = document(m, job, files, &ok);
     json_decref(job);
-    if (err || !ok) {
-        json_decref(all);
-        return err ? err : out_of_memory(folder, e);
-    }
-    (void)snprintf(path, sizeof path, "%s/" MODEL_MANIFEST, folder);
-    return files_write_json(path, all, JSON_INDENT(1), e);
+    char *text = err || !ok ? NULL : json_dumps(all, JSON_INDENT(1));
+    json_decref(all);
+    if (!text)
+        return err ? err : out_of_memory(at, e);
+    size_t bytes = strlen(text);
+    text[bytes] = '\n'; /* in place of the NUL */
+    err = place_put(at, MODEL_MANIFEST, text, bytes + 1, e);
+    free(text);
+    return err;
 }
 
-enum err model_manifest_remove(const char *folder, struct errmsg *e)
+enum err model_manifest_remove(const struct place *at, struct errmsg *e)
 {
-    char path[FILES_PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/" MODEL_MANIFEST, folder);
-    if (unlink(path) == 0 || errno == ENOENT)
-        return ERR_OK;
-    return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    enum err err = place_remove(at, MODEL_MANIFEST, e);
+    return err == ERR_NOTFOUND ? ERR_OK : err;
 }
 
 /* ---- checking ---- */
 
-enum { NAME_BYTES_MAX = 256 };
 #define MANIFEST_BYTES_MAX ((size_t)1 << 30)
 
 /* The manifest's entry of the files; NULL: there is none. The caller owns it. Errors: ERR_CORRUPT. */
-static enum err read_files(const char *folder, json_t **files, struct errmsg *e)
+static enum err read_files(const struct place *at, json_t **files, struct errmsg *e)
 {
-    char path[FILES_PATH_MAX];
     uint8_t *text;
     size_t bytes;
     struct errmsg unused;
     json_error_t why;
     *files = NULL;
-    (void)snprintf(path, sizeof path, "%s/" MODEL_MANIFEST, folder);
-    if (files_read_regular(path, MANIFEST_BYTES_MAX, &text, &bytes, &unused))
+    if (place_get(at, MODEL_MANIFEST, MANIFEST_BYTES_MAX, &text, &bytes, &unused))
         return ERR_OK;
     json_t *all = json_loadb((const char *)text, bytes, JSON_REJECT_DUPLICATES, &why);
     mem_free(text);
     if (!all)
-        return err_set(e, ERR_CORRUPT, "%s: not a valid manifest: line %d: %s", path, why.line,
-                       why.text);
+        return err_set(e, ERR_CORRUPT, "%s/" MODEL_MANIFEST ": not a valid manifest: line %d: %s",
+                       at->where, why.line, why.text);
     *files = json_incref(json_object_get(all, "files"));
     json_decref(all);
     return ERR_OK;
@@ -390,24 +382,22 @@ static bool manifest_has_digest_of(const char *name)
 }
 
 /* A missing file is not checked: who needs it finds it elsewhere, or fails. */
-static enum err manifest_check_file(const char *folder, const char *name, const json_t *of,
+static enum err manifest_check_file(const struct place *at, const char *name, const json_t *of,
                                     struct errmsg *e)
 {
-    char path[FILES_PATH_MAX + NAME_BYTES_MAX], digest[SHA256_HEX_BYTES];
+    char digest[SHA256_HEX_BYTES];
+    struct place_reader r;
     const char *was = json_string_value(json_object_get(of, "sha256"));
-    uint64_t bytes;
-    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (!was || !manifest_has_digest_of(name) || n < 0 || (size_t)n >= sizeof path ||
-        !files_may_be(path))
+    if (!was || !manifest_has_digest_of(name) || strlen(name) >= sizeof r.name)
         return ERR_OK;
-    enum err err = digest_of(path, digest, &bytes, e);
+    enum err err = digest_of(at, name, &r, digest, e);
     if (err || strcmp(digest, was) == 0)
-        return err;
+        return err == ERR_NOTFOUND ? ERR_OK : err;
     return err_set(
         e, ERR_CORRUPT,
         "%s is damaged, or of another model: its content is not what was written (by the "
         "SHA-256 in " MODEL_MANIFEST ")",
-        path);
+        r.path);
 }
 
 enum err model_manifest_check_file(const char *path, struct errmsg *e)
@@ -419,29 +409,31 @@ enum err model_manifest_check_file(const char *path, struct errmsg *e)
     if (slash)
         (void)snprintf(folder, sizeof folder, "%.*s", slash > path ? (int)(slash - path) : 1, path);
     const char *name = slash ? slash + 1 : path;
+    struct place at;
     json_t *files;
-    enum err err = read_files(folder, &files, e);
+    place_folder(&at, NULL, folder);
+    enum err err = read_files(&at, &files, e);
     const json_t *of = json_object_get(files, name);
     if (of)
-        err = manifest_check_file(folder, name, of, e);
+        err = manifest_check_file(&at, name, of, e);
     json_decref(files);
     return err;
 }
 
-enum err model_manifest_check(const char *folder, bool *there, struct errmsg *e)
+enum err model_manifest_check(const struct place *at, bool *there, struct errmsg *e)
 {
     json_t *files, *of;
     const char *name;
-    enum err err = read_files(folder, &files, e);
+    enum err err = read_files(at, &files, e);
     if (err)
         return err;
-    *there = json_is_object(files) && json_object_get(files, "weights.safetensors");
-    json_object_foreach(files, name, of) err = err ? err : manifest_check_file(folder, name, of, e);
+    *there = json_is_object(files) && json_object_get(files, EXPORT_WEIGHTS);
+    json_object_foreach(files, name, of) err = err ? err : manifest_check_file(at, name, of, e);
     if (err == ERR_CORRUPT) {
         /* a job that runs has removed the manifest before it changed a file */
         struct errmsg unused;
         json_t *now;
-        if (read_files(folder, &now, &unused) || !json_equal(files, now))
+        if (read_files(at, &now, &unused) || !json_equal(files, now))
             err = ERR_OK;
         json_decref(now);
     }

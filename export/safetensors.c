@@ -9,7 +9,6 @@
 #include "common/base/mem.h"
 #include "common/base/digits.h"
 #include "common/formats/safetensors.h"
-#include "common/process/files.h"
 #include "export/export.h"
 
 /* ---- writing ---- */
@@ -25,7 +24,7 @@ static enum err add_notes(const char *path, json_t *to, const struct export_note
 }
 
 /* Writes the header. Empty metadata is left out. */
-static enum err write_header(struct files_writer *file, const struct layout *l, json_t *metadata,
+static enum err write_header(struct place_writer *file, const struct layout *l, json_t *metadata,
                              struct errmsg *e)
 {
     json_t *header = json_object();
@@ -45,83 +44,79 @@ static enum err write_header(struct files_writer *file, const struct layout *l, 
     char *begin = err ? NULL : safetensors_begin(header, &bytes);
     json_decref(header);
     if (begin)
-        err = files_append(file, begin, bytes, e);
+        err = place_append(file, begin, bytes, e);
     else if (err != ERR_STATE)
         err = err_memory_of(e, file->path);
     mem_free(begin);
     return err;
 }
 
-static enum err write_file(const char *path, const struct layout *l, const float *w,
-                           json_t *metadata, struct errmsg *e)
+/* take_metadata NULL: building it ran out of memory. */
+static enum err write_file(const struct place *model, const struct layout *l, const float *w,
+                           json_t *take_metadata, const struct export_note *notes, size_t n,
+                           struct errmsg *e)
 {
-    struct files_writer file;
-    enum err err = files_begin(&file, path, e);
-    if (err)
-        return err;
-    err = write_header(&file, l, metadata, e);
-    for (uint32_t i = 0; i < l->tensors && !err; i++)
-        err = files_append(&file, w + l->tensor[i].offset_elems, l->tensor[i].elems * sizeof *w, e);
-    if (err)
-        files_abort(&file);
-    else
-        err = files_commit(&file, e);
+    struct place_writer file;
+    enum err err = place_begin(model, EXPORT_WEIGHTS, &file, e);
+    if (!err) {
+        err = take_metadata ? add_notes(file.path, take_metadata, notes, n, e)
+                            : err_memory_of(e, file.path);
+        if (!err)
+            err = write_header(&file, l, take_metadata, e);
+        for (uint32_t i = 0; i < l->tensors && !err; i++)
+            err = place_append(&file, w + l->tensor[i].offset_elems, l->tensor[i].elems * sizeof *w,
+                               e);
+        if (!err)
+            err = place_commit(&file, e);
+        else
+            place_abort(&file);
+    }
+    json_decref(take_metadata);
     return err;
 }
 
-enum err export_safetensors(const char *path, const struct layout *l, const float *w,
+enum err export_safetensors(const struct place *model, const struct layout *l, const float *w,
                             const struct export_note *notes, size_t n_notes, struct errmsg *e)
 {
-    json_t *metadata = json_object();
-    enum err err = metadata ? add_notes(path, metadata, notes, n_notes, e) : err_memory_of(e, path);
-    if (!err)
-        err = write_file(path, l, w, metadata, e);
-    json_decref(metadata);
-    return err;
+    return write_file(model, l, w, json_object(), notes, n_notes, e);
 }
 
 /* ---- notes ---- */
 
-enum err export_notes(const char *path, json_t **metadata, struct errmsg *e)
+enum err export_notes(const struct place *model, json_t **metadata, struct errmsg *e)
 {
+    struct place_reader file;
     struct safetensors r;
-    enum err err = safetensors_open(&r, path, e);
+    enum err err = safetensors_open_in(&r, model, EXPORT_WEIGHTS, &file, e);
     if (err)
         return err;
     json_t *said = json_object_get(r.header, "__metadata__");
     *metadata = said ? json_incref(said) : json_object();
     safetensors_close(&r);
-    return *metadata ? ERR_OK : err_memory_of(e, path);
+    return *metadata ? ERR_OK : err_memory_of(e, file.path);
 }
 
-enum err export_note(const char *path, const char *key, char *out, size_t bytes, bool *there,
-                     struct errmsg *e)
+enum err export_note(const struct place *model, const char *key, char *out, size_t bytes,
+                     bool *there, struct errmsg *e)
 {
-    struct safetensors r;
-    enum err err = safetensors_open(&r, path, e);
+    json_t *notes;
+    enum err err = export_notes(model, &notes, e);
     if (err)
         return err;
-    const char *text =
-        json_string_value(json_object_get(json_object_get(r.header, "__metadata__"), key));
+    const char *text = json_string_value(json_object_get(notes, key));
     *there = text && strlen(text) < bytes;
     if (*there)
         memcpy(out, text, strlen(text) + 1);
-    safetensors_close(&r);
+    json_decref(notes);
     return ERR_OK;
 }
 
-enum err export_add_note(const char *path, const struct layout *l, const float *w,
+enum err export_add_note(const struct place *model, const struct layout *l, const float *w,
                          const struct export_note *note, struct errmsg *e)
 {
     json_t *metadata;
-    enum err err = export_notes(path, &metadata, e);
-    if (err)
-        return err;
-    err = add_notes(path, metadata, note, 1, e);
-    if (!err)
-        err = write_file(path, l, w, metadata, e);
-    json_decref(metadata);
-    return err;
+    enum err err = export_notes(model, &metadata, e);
+    return err ? err : write_file(model, l, w, metadata, note, 1, e);
 }
 
 /* ---- reading ---- */
@@ -171,11 +166,12 @@ static enum err check_no_more(const struct safetensors *r, const struct layout *
     return ERR_OK;
 }
 
-enum err export_read_safetensors(const char *path, const struct layout *l, float *w,
+enum err export_read_safetensors(const struct place *model, const struct layout *l, float *w,
                                  struct errmsg *e)
 {
+    struct place_reader file;
     struct safetensors r;
-    enum err err = safetensors_open(&r, path, e);
+    enum err err = safetensors_open_in(&r, model, EXPORT_WEIGHTS, &file, e);
     if (err)
         return err;
     if (w)

@@ -14,7 +14,6 @@
 #include "common/base/crc32c.h"
 #include "common/base/mem.h"
 #include "common/formats/safetensors.h"
-#include "common/process/files.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "rows are written as they stand");
 
@@ -309,7 +308,7 @@ static const char counts_are[] =
     "counts once, however many rows of the data looked it up; a row that was evicted and made "
     "again, and a new run (checkpoint.run), begin with 0";
 
-static enum err write_header(struct files_writer *w, const struct section s[3], const char *table,
+static enum err write_header(struct place_writer *w, const struct section s[3], const char *table,
                              uint64_t rows, uint32_t dim, struct errmsg *e)
 {
     const uint64_t shape[2] = {rows, dim};
@@ -323,13 +322,13 @@ static enum err write_header(struct files_writer *w, const struct section s[3], 
                               rows * s[i].bytes, &at);
     char *begin = err ? NULL : safetensors_begin(header, &bytes);
     json_decref(header);
-    err = begin ? files_append(w, begin, bytes, e) : out_of_memory(e);
+    err = begin ? place_append(w, begin, bytes, e) : out_of_memory(e);
     mem_free(begin);
     return err;
 }
 
 /* Write one field of the next `rows` rows. */
-static enum err write_section(struct table_export *x, struct files_writer *w,
+static enum err write_section(struct table_export *x, struct place_writer *w,
                               const struct section *s, uint64_t rows, struct errmsg *e)
 {
     uint8_t block[BLOCK_BYTES];
@@ -337,7 +336,7 @@ static enum err write_section(struct table_export *x, struct files_writer *w,
     enum err err = ERR_OK;
     for (uint64_t i = 0; i < rows && !err; i++) {
         if (used + s->bytes > sizeof block) {
-            err = files_append(w, block, used, e);
+            err = place_append(w, block, used, e);
             used = 0;
         }
         memcpy(block + used, head_of(x, x->heap[0]) + s->from, s->bytes);
@@ -345,20 +344,20 @@ static enum err write_section(struct table_export *x, struct files_writer *w,
         if (!err)
             err = advance(x, e);
     }
-    return err ? err : files_append(w, block, used, e);
+    return err ? err : place_append(w, block, used, e);
 }
 
 /* at (pieces): the position of the merge; afterwards the position after the file's last row. */
-static enum err write_file(struct table_export *x, const char *path, const char *table,
-                           uint64_t rows, uint64_t *at, struct errmsg *e)
+static enum err write_file(struct table_export *x, const struct place *model, const char *file,
+                           const char *table, uint64_t rows, uint64_t *at, struct errmsg *e)
 {
     const struct section s[3] = {
         {"keys", "U64", RECORD_KEY, sizeof(uint64_t)},
         {"rows", "F32", RECORD_WEIGHTS, x->dim * sizeof(float)},
         {"counts", "U32", RECORD_COUNT, sizeof(uint32_t)},
     };
-    struct files_writer w;
-    enum err err = files_begin(&w, path, e);
+    struct place_writer w;
+    enum err err = place_begin(model, file, &w, e);
     if (err)
         return err;
     err = write_header(&w, s, table, rows, x->dim, e);
@@ -369,8 +368,8 @@ static enum err write_file(struct table_export *x, const char *path, const char 
     }
     merge_positions(x, at);
     if (!err)
-        return files_commit(&w, e);
-    files_abort(&w);
+        return place_commit(&w, e);
+    place_abort(&w);
     return err;
 }
 
@@ -396,22 +395,22 @@ void table_export_file(const char *name, uint64_t i, uint64_t files,
                        escaped, i + 1, files);
 }
 
-static enum err write_files(struct table_export *x, const char *folder, const char *name,
+static enum err write_files(struct table_export *x, const struct place *model, const char *name,
                             uint64_t per_file, uint64_t *at, struct errmsg *e)
 {
     x->files = x->rows ? (x->rows + per_file - 1) / per_file : 1;
     enum err err = ERR_OK;
     for (uint64_t i = 0; i < x->files && !err; i++) {
-        char file[TABLE_EXPORT_NAME_MAX], path[FILES_PATH_MAX];
+        char file[TABLE_EXPORT_NAME_MAX], object[PLACE_NAME_MAX];
         uint64_t left = x->rows - i * per_file;
         table_export_file(name, i, x->files, file);
-        (void)snprintf(path, sizeof path, "%s/%s", folder, file);
-        err = write_file(x, path, name, left < per_file ? left : per_file, at, e);
+        (void)snprintf(object, sizeof object, "tables/%s", file);
+        err = write_file(x, model, object, name, left < per_file ? left : per_file, at, e);
     }
     return err;
 }
 
-enum err table_export_write(struct table_export *x, const char *folder, const char *name,
+enum err table_export_write(struct table_export *x, const struct place *model, const char *name,
                             uint64_t file_bytes, struct errmsg *e)
 {
     uint64_t per_file = file_bytes / (x->record_bytes - RECORD_CRC_BYTES);
@@ -422,7 +421,7 @@ enum err table_export_write(struct table_export *x, const char *folder, const ch
     if (err)
         return err;
     uint64_t *at = mem_zalloc(x->pieces, sizeof *at);
-    err = at ? write_files(x, folder, name, per_file, at, e) : out_of_memory(e);
+    err = at ? write_files(x, model, name, per_file, at, e) : out_of_memory(e);
     mem_free(at);
     return err;
 }

@@ -10,6 +10,7 @@
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/parameters/layout.h"
+#include "common/place/place.h"
 #include "common/rows/row_layout.h"
 #include "data/spill.h"
 #include "job/job.h"
@@ -28,13 +29,13 @@ void table_export_free(struct table_export *x); /* NULL: nothing to do */
 enum err table_export_add(struct table_export *x, uint64_t key, uint32_t count, const float *w,
                           struct errmsg *e) MUST_CHECK;
 
-/* Write FOLDER/NAME.safetensors; if it would have more than `file_bytes` of rows, NAME-00001-of-00003.safetensors
+/* Write tables/NAME.safetensors in the model's place; if it would have more than `file_bytes` of rows, NAME-00001-of-00003.safetensors
  * and so on, in ascending order of the keys. In file names a character of NAME other than a letter, digit, _, - or .
  * becomes %XX. Each file is written atomically, but not all together. Call once. Errors: ERR_IO, ERR_NOMEM,
  * ERR_DISK. */
-enum err table_export_write(struct table_export *x, const char *folder, const char *name,
+enum err table_export_write(struct table_export *x, const struct place *model, const char *name,
                             uint64_t file_bytes, struct errmsg *e) MUST_CHECK;
-/* After table_export_write: true if `file`, a name in FOLDER, is one of its files. */
+/* After table_export_write: true if `file`, a name in tables/, is one of its files. */
 bool table_export_wrote(const struct table_export *x, const char *name, const char *file);
 
 /* The name of file i of `files` of the table NAME. */
@@ -46,14 +47,13 @@ void table_export_file(const char *name, uint64_t i, uint64_t files,
 struct cut_tables {
     const struct job *job;
     const struct layout *layout; /* with rows */
-    const char *output;
-    const struct place *checkpoints; /* output: DIR; checkpoints: the directory of cuts */
-    const char *folder;              /* the subdirectory of DIR: "model", "best" */
-    size_t memory_bytes;             /* for sorting; 0: 256 MiB */
+    const struct place *checkpoints;
+    const struct place *to; /* the model's */
+    size_t memory_bytes;    /* for sorting; 0: 256 MiB */
 };
 
-/* Write FOLDER/tables/NAME.safetensors for each table of this cut, and compute the digest of the model with its
- * tables; the dense part is read from FOLDER/weights.safetensors. digest (65): NULL: it is not wanted. Errors: ERR_CORRUPT, ERR_IO, ERR_NOMEM, ERR_DISK;
+/* Write tables/NAME.safetensors for each table of this cut, and compute the digest of the model with its
+ * tables; the dense part is read from weights.safetensors there. digest (65): NULL: it is not wanted. Errors: ERR_CORRUPT, ERR_IO, ERR_NOMEM, ERR_DISK;
  * ERR_STATE: the checkpoint has other tables. */
 enum err cut_tables_export(const struct cut_tables *t, const struct manifest *cut, char *digest,
                            struct errmsg *e) MUST_CHECK;

@@ -20,8 +20,6 @@
 
 enum { PATH_BYTES = 4400 };
 
-static const char weights_name[] = "weights.safetensors";
-
 /* ---- the job file ---- */
 
 /* The file's name, without characters that a job's name cannot have. */
@@ -84,24 +82,11 @@ static char *job_text(const char *file, const struct imported *m)
     return n < 0 ? NULL : text;
 }
 
-static enum err write_text(const char *path, const char *text, struct errmsg *e)
-{
-    struct files_writer file;
-    enum err err = files_begin(&file, path, e);
-    if (err)
-        return err;
-    err = files_append(&file, text, strlen(text), e);
-    if (!err)
-        return files_commit(&file, e);
-    files_abort(&file);
-    return err;
-}
-
 /* ---- the directory ---- */
 
 static enum err begin_output(const char *dir, struct errmsg *e)
 {
-    static const char *const names[] = {"job.yaml", "weights.safetensors"};
+    static const char *const names[] = {"job.yaml", EXPORT_WEIGHTS};
     char path[PATH_BYTES];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         (void)snprintf(path, sizeof path, "%s/%s", dir, names[i]);
@@ -123,7 +108,7 @@ static enum err write_job(const char *file, const char *dir, const struct import
     enum err err = job_parse(&job, text, strlen(text), path, dir, NULL, 0, e);
     if (!err) {
         job_close(&job);
-        err = write_text(path, text, e);
+        err = files_write(path, text, strlen(text), e);
     }
     free(text);
     return err;
@@ -132,9 +117,9 @@ static enum err write_job(const char *file, const char *dir, const struct import
 static enum err write_weights(const char *dir, const struct layout *l, const float *w,
                               struct errmsg *e)
 {
-    char path[PATH_BYTES];
-    (void)snprintf(path, sizeof path, "%s/%s", dir, weights_name);
-    return export_safetensors(path, l, w, NULL, 0, e);
+    struct place model;
+    place_folder(&model, NULL, dir);
+    return export_safetensors(&model, l, w, NULL, 0, e);
 }
 
 /* ---- the report ---- */
@@ -265,7 +250,7 @@ static enum err import_tensors(const char *file, const char *dir, struct errmsg 
         if (!err)
             print_missing(&m);
         if (!err)
-            printf("%s/%s\n", PRINTABLE(dir), weights_name);
+            printf("%s/%s\n", PRINTABLE(dir), EXPORT_WEIGHTS);
         named_close(&m);
     }
     job_close(&job);

@@ -19,8 +19,7 @@
 
 enum { NAME_BYTES = 128 };
 
-static const char weights_name[] = "weights.safetensors", cut_prefix[] = "cut-",
-                  shape_key[] = "model.input.shape=";
+static const char cut_prefix[] = "cut-", shape_key[] = "model.input.shape=";
 
 /* ---- what the path names ---- */
 
@@ -61,7 +60,7 @@ static enum err trained_refuse(const char *path, const char *whole, struct errms
     struct place checkpoints;
     uint64_t *cuts = NULL;
     size_t n = 0;
-    place_of_job(&checkpoints, whole);
+    place_of_job(&checkpoints, whole, OUTPUT_CHECKPOINTS);
     if (checkpoint_list(&checkpoints, &cuts, &n, NULL))
         n = 0;
     mem_free(cuts);
@@ -166,11 +165,10 @@ static enum err copy_tables(struct trained *t, const char *folder, struct errmsg
 {
     char path[FILES_PATH_MAX + NAME_BYTES];
     const struct layout *l = model_layout(t->folder.model);
-    const struct cut_tables end = {.job = &t->folder.job,
-                                   .layout = l,
-                                   .output = folder,
-                                   .checkpoints = &t->checkpoints,
-                                   .folder = "."};
+    struct place to;
+    const struct cut_tables end = {
+        .job = &t->folder.job, .layout = l, .to = &to, .checkpoints = &t->checkpoints};
+    place_folder(&to, NULL, folder);
     enum err err = cut_tables_export(&end, &t->cut, NULL, e);
     (void)snprintf(path, sizeof path, "%s/tables", folder);
     for (uint32_t i = 0; i < l->rows->tables && !err; i++)
@@ -204,10 +202,11 @@ enum err trained_open_tables(struct trained *t, struct errmsg *e)
 static enum err noted_number(const char *folder, const char *key, uint64_t *number,
                              struct errmsg *e)
 {
-    char path[FILES_PATH_MAX + NAME_BYTES], text[NAME_BYTES], *end;
+    char text[NAME_BYTES], *end;
+    struct place model;
     bool there;
-    (void)snprintf(path, sizeof path, "%s/%s", folder, weights_name);
-    enum err err = export_note(path, key, text, sizeof text, &there, e);
+    place_folder(&model, NULL, folder);
+    enum err err = export_note(&model, key, text, sizeof text, &there, e);
     *number = UINT64_MAX;
     if (err || !there || text[0] < '0' || text[0] > '9')
         return err;
@@ -224,7 +223,7 @@ static enum err open_best_cut(struct trained *t, const char *best, uint64_t cut,
     const char *slash = strrchr(best, '/');
     char output[FILES_PATH_MAX];
     (void)snprintf(output, sizeof output, "%.*s", (int)(slash - best), best);
-    place_of_job(&t->checkpoints, output);
+    place_of_job(&t->checkpoints, output, OUTPUT_CHECKPOINTS);
     enum err err = hold_cut(t, cut, e);
     if (!err)
         err = open_cut(t, o, e);
@@ -237,7 +236,7 @@ static enum err open_folder(struct trained *t, const char *whole, struct folder_
 {
     uint64_t cut = UINT64_MAX;
     enum err err = ERR_OK;
-    if (trained_has(whole, weights_name) && !trained_has(whole, "tables"))
+    if (trained_has(whole, EXPORT_WEIGHTS) && !trained_has(whole, "tables"))
         err = noted_number(whole, "cut", &cut, e);
     if (err)
         return err;
@@ -279,7 +278,7 @@ static enum err open_all(struct trained *t, const char *path, struct folder_opti
     if (!realpath(path, whole))
         return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
     (void)snprintf(below, sizeof below, "%s/" OUTPUT_MODEL, whole);
-    if (trained_has(whole, weights_name) || trained_has(below, weights_name))
+    if (trained_has(whole, EXPORT_WEIGHTS) || trained_has(below, EXPORT_WEIGHTS))
         return open_folder(t, whole, o, e);
     enum err err;
     if (split_cut(whole, &t->checkpoints, &cut)) {
@@ -323,14 +322,12 @@ void trained_close(struct trained *t)
 
 /* ---- are the files those that were written? ---- */
 
-enum { PATH_BYTES = 4400 };
-
 /* "": the file has no digest. */
-static enum err noted_digest(const char *path, char digest[static SHA256_HEX_BYTES],
+static enum err noted_digest(const struct place *model, char digest[static SHA256_HEX_BYTES],
                              struct errmsg *e)
 {
     bool there;
-    enum err err = export_note(path, "digest", digest, SHA256_HEX_BYTES, &there, e);
+    enum err err = export_note(model, "digest", digest, SHA256_HEX_BYTES, &there, e);
     if (err || !there)
         *digest = '\0';
     return err;
@@ -347,45 +344,49 @@ static enum err written_compare(const struct layout *l, const float *w, const ch
 }
 
 /* Read the file again, between two readings of its digest: a job that runs replaces it. */
-static enum err read_again(const struct layout *l, const char *path, const char *before, float *w,
-                           struct errmsg *e)
+static enum err read_again(const struct layout *l, const struct place *model, const char *before,
+                           float *w, struct errmsg *e)
 {
     char after[SHA256_HEX_BYTES];
     bool same = false;
-    enum err err = export_read_safetensors(path, l, w, e);
+    enum err err = export_read_safetensors(model, l, w, e);
     if (!err)
         err = written_compare(l, w, before, &same, e);
     if (!err)
-        err = noted_digest(path, after, e);
+        err = noted_digest(model, after, e);
     if (err || same || strcmp(before, after) != 0)
         return err;
     return err_set(e, ERR_CORRUPT,
-                   "%s is damaged: its content is not what was written (by its digest)", path);
+                   "%s/" EXPORT_WEIGHTS
+                   " is damaged: its content is not what was written (by its digest)",
+                   model->where);
 }
 
-static enum err check_digest(const struct folder *f, struct errmsg *e)
+static enum err check_digest(const struct folder *f, const struct place *model, struct errmsg *e)
 {
     const struct layout *l = model_layout(f->model);
-    char path[PATH_BYTES], digest[SHA256_HEX_BYTES];
+    char digest[SHA256_HEX_BYTES];
     bool same = false;
-    (void)snprintf(path, sizeof path, "%s/weights.safetensors", f->path);
-    enum err err = noted_digest(path, digest, e);
+    enum err err = noted_digest(model, digest, e);
     if (!err && *digest)
         err = written_compare(l, f->w, digest, &same, e);
     if (err || !*digest || same)
         return err;
     float *w = mem_floats(l->elems);
-    err = w ? read_again(l, path, digest, w, e)
-            : err_set(e, ERR_NOMEM, "%s: no memory for the weights", path);
+    err =
+        w ? read_again(l, model, digest, w, e)
+          : err_set(e, ERR_NOMEM, "%s/" EXPORT_WEIGHTS ": no memory for the weights", model->where);
     mem_free(w);
     return err;
 }
 
 enum err written_check(const struct folder *f, struct errmsg *e)
 {
+    struct place model;
     bool there;
-    enum err err = model_manifest_check(f->path, &there, e);
+    place_folder(&model, NULL, f->path);
+    enum err err = model_manifest_check(&model, &there, e);
     if (err || there || model_layout(f->model)->rows)
         return err;
-    return check_digest(f, e);
+    return check_digest(f, &model, e);
 }

@@ -18,8 +18,6 @@
 enum { PATH_BYTES = 4400, JOB_BYTES_MAX = 16 << 20 };
 #define ENCODING_BYTES_MAX ((size_t)1 << 30)
 
-static const char weights_name[] = "weights.safetensors";
-
 /* ---- the directory's files ---- */
 
 static bool folder_has(const char *folder, const char *name)
@@ -34,14 +32,14 @@ static enum err find_weights(struct folder *f, const char *path, struct errmsg *
     static const char *const below[] = {"", "/" OUTPUT_MODEL};
     for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
         int n = snprintf(f->path, sizeof f->path, "%s%s", path, below[i]);
-        if (n > 0 && (size_t)n < sizeof f->path && folder_has(f->path, weights_name))
+        if (n > 0 && (size_t)n < sizeof f->path && folder_has(f->path, EXPORT_WEIGHTS))
             return ERR_OK;
     }
     return err_set(
         e, ERR_INPUT,
         "%s: no model: neither it nor its directory model/ has the file %s; a job writes model/ "
         "when it ends",
-        path, weights_name);
+        path, EXPORT_WEIGHTS);
 }
 
 /* The path of a file that belongs to the weights: next to them; for DIR/best and DIR/checkpoints/cut-N in DIR/checkpoints. A
@@ -211,17 +209,17 @@ static enum err folder_read_shape(struct folder *f, struct errmsg *e)
 static enum err folder_read_weights(struct folder *f, const struct folder_options *o,
                                     struct errmsg *e)
 {
-    char path[PATH_BYTES];
+    struct place model;
     const struct layout *l = model_layout(f->model);
-    (void)snprintf(path, sizeof path, "%s/%s", f->path, weights_name);
+    place_folder(&model, NULL, f->path);
     /* before memory is taken: the job file alone can ask for any amount */
-    enum err err = o->job_alone ? ERR_OK : export_read_safetensors(path, l, NULL, e);
+    enum err err = o->job_alone ? ERR_OK : export_read_safetensors(&model, l, NULL, e);
     if (err)
         return err;
     f->w = mem_floats(l->elems);
     if (!f->w)
         return err_set(e, ERR_NOMEM, "%s: no memory for the weights", f->path);
-    return o->job_alone ? ERR_OK : export_read_safetensors(path, l, f->w, e);
+    return o->job_alone ? ERR_OK : export_read_safetensors(&model, l, f->w, e);
 }
 
 /* ---- the tables ---- */
@@ -243,9 +241,10 @@ static void compare_tables(struct folder *f, const struct row_layout *rows)
 static enum err check_complete(const struct folder *f, struct errmsg *e)
 {
     char path[PATH_BYTES], unused[SHA256_HEX_BYTES];
+    struct place model;
     bool noted = false;
-    (void)snprintf(path, sizeof path, "%s/%s", f->path, weights_name);
-    enum err err = export_note(path, "step", unused, sizeof unused, &noted, e);
+    place_folder(&model, NULL, f->path);
+    enum err err = export_note(&model, "step", unused, sizeof unused, &noted, e);
     (void)snprintf(path, sizeof path, "%s/manifest.json", f->path);
     if (err || !noted || files_may_be(path))
         return err;

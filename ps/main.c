@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/process/signals.h"
+#include "common/process/output.h"
 #include "common/net/tls.h"
 #include "common/peers/hello.h"
 #include "common/peers/token.h"
@@ -48,7 +49,7 @@ static enum ending look_back(struct process *p)
 {
     struct place checkpoints;
     struct manifest m = {0};
-    place_of_job(&checkpoints, p->output);
+    place_of_job(&checkpoints, p->output, OUTPUT_CHECKPOINTS);
     enum ending ending = ending_find(&checkpoints, &p->job, &m);
     if (ending == ENDING_DONE)
         over_set(&p->over, epochs_learned(m.epoch), m.run);

@@ -13,6 +13,7 @@
 #include "common/process/cgroup.h"
 #include "common/process/dirlock.h"
 #include "common/process/fault.h"
+#include "common/process/output.h"
 #include "common/math/kernels.h"
 #include "common/base/list.h"
 #include "common/base/log.h"
@@ -757,7 +758,7 @@ enum err shard_thread_new(struct shard_thread **out, uint32_t ps, uint32_t threa
     atomic_flag_clear(&t->fails);
     disk_thread_init(&t->writer);
     (void)snprintf(t->output, sizeof t->output, "%s", output);
-    place_of_job(&t->checkpoints, output);
+    place_of_job(&t->checkpoints, output, OUTPUT_CHECKPOINTS);
     t->scratch = mem_zalloc(SCRATCH_BYTES, 1);
     enum err err = t->scratch ? shard_new(&t->shard, ps, thread, &shard_io, t) : ERR_NOMEM;
     if (err)

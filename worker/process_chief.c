@@ -15,7 +15,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/process/dirlock.h"
-#include "common/process/files.h"
+#include "common/process/output.h"
 #include "common/process/signals.h"
 #include "worker/chief/host.h"
 #include "worker/tensorboard/events.h"
@@ -30,10 +30,12 @@
 /* Export the tables to model/, from the final cut (which is loaded) or the best one's, and to best/. */
 static enum err export_tables(struct process *p, const struct manifest *final, struct errmsg *e)
 {
+    struct place model;
     const struct cut_tables end = {.job = &p->job,
                                    .layout = model_layout(p->model),
-                                   .output = p->output,
+                                   .to = &model,
                                    .checkpoints = &p->checkpoints};
+    place_of_job(&model, p->output, OUTPUT_MODEL);
     return end.layout->rows ? model_end_tables(&end, final, &p->best, p->learned.digest, e)
                             : ERR_OK;
 }

@@ -11,7 +11,6 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
-#include "common/process/files.h"
 #include "common/process/output.h"
 #include "worker/chief/journal_file.h"
 #include "worker/chief/resume.h"
@@ -199,7 +198,7 @@ static enum err look_at_end(struct process *p, uint64_t per_epoch, uint64_t epoc
                        "was removed; model/ stays as it is; bring the file back, or move the "
                        "checkpoints from step %" PRIu64 " on away to train the rest again, or set "
                        "early_stopping.restore_best_weights: false",
-                       p->best.folder, p->best.epoch, p->best.eval.step);
+                       p->best.place.where, p->best.epoch, p->best.eval.step);
     } else {
         say_done(p, per_epoch, epochs);
     }
@@ -362,12 +361,10 @@ static bool was_done(const struct process *p, uint64_t epochs)
 /* Remove the temporary files of a chief that was killed while it wrote. */
 static void clean_model(const struct process *p)
 {
-    static const char *const folders[] = {OUTPUT_MODEL, OUTPUT_MODEL "/tables"};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        char path[sizeof p->output + 16];
-        (void)snprintf(path, sizeof path, "%s/%s", p->output, folders[i]);
-        files_clean(path, true);
-    }
+    struct place model;
+    place_of_job(&model, p->output, OUTPUT_MODEL);
+    place_clear(&model, "", true);
+    place_clear(&model, "tables", true);
 }
 
 enum err process_look_back(struct process *p, struct errmsg *e)

@@ -80,7 +80,7 @@ enum err process_load_job(struct process *p, struct errmsg *e)
         err = job_output(&p->job, p->flags.output, p->output, sizeof p->output, e);
     if (err)
         return err;
-    place_of_job(&p->checkpoints, p->output);
+    place_of_job(&p->checkpoints, p->output, OUTPUT_CHECKPOINTS);
     if (p->flags.logs[0])
         (void)snprintf(p->logs, sizeof p->logs, "%s", p->flags.logs);
     else

@@ -23,7 +23,8 @@ enum err safetensors_read(const struct safetensors *s, void *out, uint64_t bytes
                           struct errmsg *e)
 {
     size_t got;
-    enum err err = files_read_at(s->fd, s->path, at, out, bytes, &got, e);
+    enum err err = s->in ? place_read(s->in, at, out, bytes, &got, e)
+                         : files_read_at(s->fd, s->path, at, out, bytes, &got, e);
     if (!err && got < bytes)
         return err_set(e, ERR_CORRUPT, "%s: it ends too early", s->path);
     return err;
@@ -54,20 +55,20 @@ static enum err read_header(struct safetensors *s, uint64_t file_bytes, struct e
     return err || json_is_object(s->header) ? err : not_one(s, e);
 }
 
-struct place {
+struct span {
     uint64_t begin, end;
     const char *name;
 };
 
-static int compare_places(const void *a, const void *b)
+static int compare_spans(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct span *x = a, *y = b;
     if (x->begin != y->begin)
         return x->begin < y->begin ? -1 : 1;
     return (x->end > y->end) - (x->end < y->end);
 }
 
-static enum err check_order(const struct safetensors *s, const struct place *p, size_t n,
+static enum err check_order(const struct safetensors *s, const struct span *p, size_t n,
                             struct errmsg *e)
 {
     uint64_t at = 0;
@@ -84,7 +85,7 @@ static enum err check_order(const struct safetensors *s, const struct place *p, 
 /* The format has no gaps, and no bytes belong to two tensors. An entry that is no place in the file is refused by its reader. */
 static enum err check_places(const struct safetensors *s, struct errmsg *e)
 {
-    struct place *p = mem_zalloc(json_object_size(s->header) + 1, sizeof *p);
+    struct span *p = mem_zalloc(json_object_size(s->header) + 1, sizeof *p);
     bool places = true;
     const char *name;
     json_t *said;
@@ -97,29 +98,44 @@ static enum err check_places(const struct safetensors *s, struct errmsg *e)
         places &= safetensors_offsets(said, &p[n].begin, &p[n].end) && p[n].end <= s->data_bytes;
         n++;
     }
-    qsort(p, n, sizeof *p, compare_places);
+    qsort(p, n, sizeof *p, compare_spans);
     enum err err = places ? check_order(s, p, n, e) : ERR_OK;
     mem_free(p);
     return err;
 }
 
-enum err safetensors_open_fd(struct safetensors *out, int fd, const char *path, struct errmsg *e)
+/* s: without a header yet. */
+static enum err open_sized(struct safetensors *out, struct safetensors s, uint64_t bytes,
+                           struct errmsg *e)
 {
-    struct safetensors s = {.path = path, .fd = fd, .borrowed = true};
-    struct stat st;
-    enum err err = ERR_OK;
-    if (fstat(fd, &st))
-        err = err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-    else if (st.st_size < (off_t)sizeof(uint64_t))
-        err = not_one(&s, e);
-    else
-        err = read_header(&s, (uint64_t)st.st_size, e);
+    enum err err = bytes < sizeof(uint64_t) ? not_one(&s, e) : read_header(&s, bytes, e);
     if (!err)
         err = check_places(&s, e);
     if (err)
         json_decref(s.header);
     else
         *out = s;
+    return err;
+}
+
+enum err safetensors_open_fd(struct safetensors *out, int fd, const char *path, struct errmsg *e)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    return open_sized(out, (struct safetensors){.path = path, .fd = fd, .borrowed = true},
+                      (uint64_t)st.st_size, e);
+}
+
+enum err safetensors_open_in(struct safetensors *out, const struct place *p, const char *name,
+                             struct place_reader *file, struct errmsg *e)
+{
+    enum err err = place_open(p, name, file, e);
+    if (err)
+        return err;
+    err = open_sized(out, (struct safetensors){.path = file->path, .in = file}, file->bytes, e);
+    if (err)
+        place_close(file);
     return err;
 }
 
@@ -140,7 +156,9 @@ enum err safetensors_open(struct safetensors *out, const char *path, struct errm
 void safetensors_close(struct safetensors *s)
 {
     json_decref(s->header);
-    if (!s->borrowed)
+    if (s->in)
+        place_close(s->in);
+    else if (!s->borrowed)
         (void)close(s->fd);
 }
 

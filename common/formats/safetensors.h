@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "common/base/err.h"
+#include "common/place/place.h"
 
 enum { SAFETENSORS_RANK_MAX = 8 };
 
@@ -19,6 +20,7 @@ enum { SAFETENSORS_RANK_MAX = 8 };
 struct safetensors {
     const char *path; /* borrowed; its name in messages */
     int fd;
+    struct place_reader *in;      /* instead of fd; NULL: fd */
     bool borrowed;                /* the file is the caller's, and stays open */
     uint64_t data_at, data_bytes; /* of the tensors, after the header */
     json_t *header;
@@ -30,6 +32,9 @@ enum err safetensors_open(struct safetensors *s, const char *path, struct errmsg
 /* The same of an open file, which stays the caller's. */
 enum err safetensors_open_fd(struct safetensors *s, int fd, const char *path,
                              struct errmsg *e) MUST_CHECK;
+/* The same of an object. *file must outlive *s, which closes it. Errors: as place_open, too. */
+enum err safetensors_open_in(struct safetensors *s, const struct place *p, const char *name,
+                             struct place_reader *file, struct errmsg *e) MUST_CHECK;
 void safetensors_close(struct safetensors *s);
 
 /* Read `said`, the entry of a tensor in the header. False: `said` is NULL, or it has no type, or its shape has a value that is no

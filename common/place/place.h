@@ -1,12 +1,14 @@
 /* A place: a store of objects, each of which is there whole or not at all. An object is not changed: it is written from scratch,
  * and appears when it is committed. Its name is one of the place, such as "journal", or one of a folder
  * of the place, such as "cut-0000000012/manifest.gw".
- * Two types are there: a folder (place_folder.c), and the chief's place through its connection (common/peers/chief_place.c). Each process
- * opens its own, of which place_of_job is the job's. A bucket would be another type: nothing here renames an object, appends to
- * one, or syncs. extend-gradwire.md says what a type is asked for.
- * Checkpoints are in a place. DIR/model, DIR/best, the history and the lines of the journal are files still
- * (export/, worker/evaluator/best.c, worker/chief/journal_file.c), as are the marks of the storage that a ps and the chief share
- * (host_rename_token).
+ * Two types are there: a folder (place_folder.c), and the chief's place through its connection (common/peers/chief_place.c). Each
+ * process opens its own; place_of_job opens those of a job. A bucket would be another type: nothing here renames an object, appends
+ * to one, or syncs. extend-gradwire.md says what a type is asked for.
+ * Checkpoints, DIR/model and DIR/best are in places. These stay files:
+ * - DIR/export, whose formats are trees that other libraries write, and each path of a command's user (predict/ maps its tables)
+ * - the history, and the journal (worker/chief/journal_file.c), which are appended to: a line and a sync each time, and a reader skips
+ *   a torn line. In a bucket they would be an object for each line or batch, which is another design
+ * - the marks of the storage that a ps and the chief share (host_rename_token): they are about a file system
  * All functions block. Errors name the object. Thread: any; a writer or a reader: one at a time. */
 #ifndef GRADWIRE_COMMON_PLACE_PLACE_H
 #define GRADWIRE_COMMON_PLACE_PLACE_H
@@ -18,7 +20,7 @@
 #include "common/base/err.h"
 #include "common/process/files.h"
 
-enum { PLACE_NAME_MAX = 64 };
+enum { PLACE_NAME_MAX = 320 /* a folder, and a file name of up to 255 bytes */ };
 
 struct place {
     const struct place_type *type;
@@ -70,8 +72,8 @@ struct place_type {
     enum err (*hold)(const struct place *p, const char *name, int *hold, struct errmsg *e);
 };
 
-/* Opens the place of a job's checkpoints. output: DIR. There is nothing to close. */
-void place_of_job(struct place *p, const char *output);
+/* Opens a place of a job. output: DIR; name: OUTPUT_CHECKPOINTS, OUTPUT_MODEL or OUTPUT_BEST. There is nothing to close. */
+void place_of_job(struct place *p, const char *output, const char *name);
 /* Opens the folder at `path`, or if `in` is not NULL the folder IN/PATH. It need not exist. There is nothing to close. */
 void place_folder(struct place *p, const char *in, const char *path);
 

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/process/output.h"
 #include "common/base/mem.h"
 
 /* ---- writing ---- */
@@ -206,7 +205,7 @@ void place_folder(struct place *p, const char *in, const char *path)
     (void)snprintf(p->where, sizeof p->where, "%s%s%s", in ? in : "", in ? "/" : "", path);
 }
 
-void place_of_job(struct place *p, const char *output)
+void place_of_job(struct place *p, const char *output, const char *name)
 {
-    place_folder(p, output, OUTPUT_CHECKPOINTS);
+    place_folder(p, output, name);
 }

@@ -82,9 +82,6 @@ static void write_table(struct trained *t, uint32_t table, const struct row_valu
     const struct row_table_spec *of = &model_layout(t->model)->rows->table[table];
     struct table_export *x;
     float row[ROW_DIM_MAX];
-    char path[PATH_BYTES];
-    path_of(t->model_dir, "tables", path);
-    must(t, files_mkdirs(path, &t->e));
     must(t, table_export_new(&x, of->dim, keys->keys, 1 << 20, t->train.table.spill, &t->e));
     for (uint32_t i = 0; i < keys->keys; i++) {
         if (keys->mixed[i] % ABSENT_EACH == 0)
@@ -92,7 +89,8 @@ static void write_table(struct trained *t, uint32_t table, const struct row_valu
         trained_rows(t, table, &keys->mixed[i], 1, row);
         must(t, table_export_add(x, key_unmix(keys->mixed[i]), 1, row, &t->e));
     }
-    must(t, table_export_write(x, path, of->name, TABLE_EXPORT_FILE_BYTES, &t->e));
+    must(t, table_export_write(x, folder_place(t->model_dir), of->name, TABLE_EXPORT_FILE_BYTES,
+                               &t->e));
     table_export_free(x);
 }
 
@@ -131,19 +129,17 @@ static void write_tables(struct trained *t)
 
 static void write_model(struct trained *t)
 {
-    char path[PATH_BYTES];
-    path_of(t->model_dir, "weights.safetensors", path);
-    must(t, export_safetensors(path, model_layout(t->model), t->w, NULL, 0, &t->e));
+    const struct place *at = folder_place(t->model_dir);
+    must(t, export_safetensors(at, model_layout(t->model), t->w, NULL, 0, &t->e));
     write_text(t, t->model_dir, "job.yaml", t->job.canonical);
-    path_of(t->model_dir, "encoding.json", path);
     if (t->train.table.schema)
-        must(t, export_encoding(path, &t->job, t->train.table.schema, &t->e));
+        must(t, export_encoding(at, &t->job, t->train.table.schema, &t->e));
     write_tables(t);
     struct dataset_source source;
     dataset_source_init(&source, &t->eval, NULL);
     const struct model_manifest m = {
         .job = &t->job, .model = t->model, .data = &t->train, .eval = &source.source, .digest = ""};
-    must(t, model_manifest_write(&m, t->model_dir, &t->e));
+    must(t, model_manifest_write(&m, at, &t->e));
 }
 
 static void make_all(struct trained *t, const char *job)

@@ -90,17 +90,18 @@ static void what_a_killed_chief_was_writing_is_removed(void **state)
     (void)state;
     struct best b = opened();
     struct errmsg e = {""};
-    char left[3][sizeof b.folder + 64];
-    (void)snprintf(left[0], sizeof left[0], "%s/weights.safetensors" FILES_TEMPORARY "1", b.folder);
-    (void)snprintf(left[1], sizeof left[1], "%s/tables", b.folder);
+    char left[3][sizeof b.place.where + 64];
+    (void)snprintf(left[0], sizeof left[0], "%s/weights.safetensors" FILES_TEMPORARY "1",
+                   b.place.where);
+    (void)snprintf(left[1], sizeof left[1], "%s/tables", b.place.where);
     assert_int_equal(files_mkdirs(left[1], &e), ERR_OK);
-    (void)snprintf(left[1], sizeof left[1], "%s/tables/a" FILES_TEMPORARY "2", b.folder);
-    (void)snprintf(left[2], sizeof left[2], "%s/all" FILES_TEMPORARY "3/of/it", b.folder);
+    (void)snprintf(left[1], sizeof left[1], "%s/tables/a" FILES_TEMPORARY "2", b.place.where);
+    (void)snprintf(left[2], sizeof left[2], "%s/all" FILES_TEMPORARY "3/of/it", b.place.where);
     assert_int_equal(files_mkdirs(left[2], &e), ERR_OK);
-    (void)snprintf(left[2], sizeof left[2], "%s/all" FILES_TEMPORARY "3/of/b", b.folder);
+    (void)snprintf(left[2], sizeof left[2], "%s/all" FILES_TEMPORARY "3/of/b", b.place.where);
     for (int i = 0; i < 3; i++)
         assert_int_equal(files_write(left[i], "x", 1, &e), ERR_OK);
-    (void)snprintf(left[2], sizeof left[2], "%s/all" FILES_TEMPORARY "3", b.folder);
+    (void)snprintf(left[2], sizeof left[2], "%s/all" FILES_TEMPORARY "3", b.place.where);
     assert_true(see(&b, 1, 0.5, 0.1));
     assert_true(opened().has);
     for (int i = 0; i < 3; i++)

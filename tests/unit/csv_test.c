@@ -16,6 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "tests/lib/folder.h"
 #include "tests/lib/idx_files.h"
 #include "data/csv_rows.h"
 #include "data/dataset.h"
@@ -2030,7 +2031,8 @@ static void the_exported_encoding_makes_the_same_features(void **state)
           NULL, 0);
     loads(&f, "1,q,a,M,0,1\n4,q,\xff!,S,1,2\n?,q,?,L,1,3\n3,q,a,?,0,4\n");
     snprintf(path, sizeof path, "%s/encoding.json", f.files.dir);
-    assert_int_equal(export_encoding(path, &f.job, f.d.table.schema, &f.e), ERR_OK);
+    assert_int_equal(export_encoding(folder_place(f.files.dir), &f.job, f.d.table.schema, &f.e),
+                     ERR_OK);
     json_t *all = json_load_file(path, 0, NULL);
     json_int_t features, at[3], width;
     double shift, divisor, missing;
@@ -2486,7 +2488,8 @@ static void the_encoding_says_functions_buckets_and_what_training_refused(void *
           NULL, 0);
     loads(&f, "1,-2,3,3,0\n4,9,6,6,1\n");
     snprintf(path, sizeof path, "%s/encoding.json", f.files.dir);
-    assert_int_equal(export_encoding(path, &f.job, f.d.table.schema, &f.e), ERR_OK);
+    assert_int_equal(export_encoding(folder_place(f.files.dir), &f.job, f.d.table.schema, &f.e),
+                     ERR_OK);
     json_t *all = json_load_file(path, 0, NULL), *columns = json_object_get(all, "columns");
     static const char *const wanted[] = {
         "{\"feature\":0,\"kind\":\"number\",\"name\":\"a\",\"number\":{\"divisor\":1.0,"

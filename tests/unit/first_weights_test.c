@@ -29,7 +29,7 @@ static int begin(void **state)
     static const char *const names[TENSORS] = {"a/kernel", "b/kernel", "c/kernel"};
     struct errmsg e;
     int failed = folder_setup(state);
-    (void)snprintf(file, sizeof file, "%s/w.safetensors", folder_dir);
+    (void)snprintf(file, sizeof file, "%s/weights.safetensors", folder_dir);
     (void)snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder_dir);
     layout = (struct layout){.tensors = 0};
     for (uint32_t i = 0; i < TENSORS && !failed; i++) {
@@ -56,7 +56,7 @@ static void write_file(float first)
     for (int i = 0; i < 64; i++)
         w[i] = first + (float)i;
     some.tensor = t;
-    if (export_safetensors(file, &some, w, NULL, 0, &e))
+    if (export_safetensors(folder_place(folder_dir), &some, w, NULL, 0, &e))
         fail_msg("%s", e.text);
 }
 

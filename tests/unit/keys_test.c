@@ -14,6 +14,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "common/rows/key.h"
+#include "tests/lib/folder.h"
 #include "tests/lib/idx_files.h"
 #include "data/meaning/schema.h"
 #include "data/dataset.h"
@@ -431,7 +432,8 @@ static void the_exported_encoding_says_how_keys_are_made(void **state)
           "tables: {l: {min_count: 2}}\n#",
           "a,b,1,7\n");
     snprintf(path, sizeof path, "%s/encoding.json", f.files.dir);
-    assert_int_equal(export_encoding(path, &f.job, f.d.table.schema, &f.e), ERR_OK);
+    assert_int_equal(export_encoding(folder_place(f.files.dir), &f.job, f.d.table.schema, &f.e),
+                     ERR_OK);
     json_t *all = json_load_file(path, 0, &why);
     json_t *wanted = json_loads(
         "{\"features\": 0, \"missing\": [\"\"], \"columns\": ["

@@ -41,9 +41,9 @@ static void write_weights(void)
 {
     struct export_note notes[] = {{.key = "step", .value = "7"}, {.key = "digest"}};
     memset(notes[1].value, 'a', 64);
-    assert_int_equal(export_safetensors(path_of("weights.safetensors"), model_layout(t.model), t.w,
-                                        notes, 2, &t.e),
-                     ERR_OK);
+    assert_int_equal(
+        export_safetensors(folder_place(t.model_dir), model_layout(t.model), t.w, notes, 2, &t.e),
+        ERR_OK);
 }
 
 static int open_fixture(void **state)
@@ -107,7 +107,7 @@ static void weights_that_are_cut_off_are_refused(void **state)
     (void)state;
     struct errmsg e = {""};
     int fd;
-    assert_int_equal(model_manifest_remove(t.model_dir, &e), ERR_OK);
+    assert_int_equal(model_manifest_remove(folder_place(t.model_dir), &e), ERR_OK);
     assert_int_equal(files_open(path_of("weights.safetensors"), &fd, &e), ERR_OK);
     off_t bytes = lseek(fd, 0, SEEK_END);
     (void)close(fd);

@@ -23,7 +23,7 @@ static int make_folder(void **state)
     (void)state;
     if (folder_make(folder) != 0)
         return -1;
-    (void)snprintf(path, sizeof path, "%s/it", folder);
+    (void)snprintf(path, sizeof path, "%s/weights.safetensors", folder);
     return 0;
 }
 
@@ -78,7 +78,7 @@ static void safetensors_hold_each_tensor_where_their_header_says(void **state)
     (void)state;
     struct errmsg e;
     size_t bytes;
-    assert_int_equal(export_safetensors(path, &layout, w, NULL, 0, &e), ERR_OK);
+    assert_int_equal(export_safetensors(folder_place(folder), &layout, w, NULL, 0, &e), ERR_OK);
     uint8_t *file = slurp(&bytes);
     uint64_t header_bytes = 0;
     for (int i = 7; i >= 0; i--)
@@ -120,28 +120,33 @@ static void a_note_is_added_and_what_the_file_has_stays(void **state)
     float back[sizeof w / sizeof *w];
     char text[8];
     bool there;
-    assert_int_equal(export_note(path, "step", text, sizeof text, &there, &e), ERR_NOTFOUND);
-    assert_int_equal(export_add_note(path, &layout, w, &one, &e), ERR_NOTFOUND);
-    assert_int_equal(export_safetensors(path, &layout, w, notes, 2, &e), ERR_OK);
-    assert_int_equal(export_add_note(path, &layout, w, &one, &e), ERR_OK);
-    assert_int_equal(export_add_note(path, &layout, w, &more, &e), ERR_OK);
+    assert_int_equal(export_note(folder_place(folder), "step", text, sizeof text, &there, &e),
+                     ERR_NOTFOUND);
+    assert_int_equal(export_add_note(folder_place(folder), &layout, w, &one, &e), ERR_NOTFOUND);
+    assert_int_equal(export_safetensors(folder_place(folder), &layout, w, notes, 2, &e), ERR_OK);
+    assert_int_equal(export_add_note(folder_place(folder), &layout, w, &one, &e), ERR_OK);
+    assert_int_equal(export_add_note(folder_place(folder), &layout, w, &more, &e), ERR_OK);
     for (size_t i = 0; i < 3; i++) {
         static const char *const said[][2] = {{"job", "a"}, {"digest", "new"}, {"step", "7"}};
-        assert_int_equal(export_note(path, said[i][0], text, sizeof text, &there, &e), ERR_OK);
+        assert_int_equal(
+            export_note(folder_place(folder), said[i][0], text, sizeof text, &there, &e), ERR_OK);
         assert_true(there);
         assert_string_equal(text, said[i][1]);
     }
-    assert_int_equal(export_read_safetensors(path, &layout, back, &e), ERR_OK);
+    assert_int_equal(export_read_safetensors(folder_place(folder), &layout, back, &e), ERR_OK);
     for (int i = 0; i < 3; i++)
         assert_memory_equal(back + tensors[i].offset_elems, w + tensors[i].offset_elems,
                             tensors[i].elems * sizeof *w);
-    assert_int_equal(export_safetensors(path, &layout, w, NULL, 0, &e), ERR_OK);
-    assert_int_equal(export_add_note(path, &layout, w, &more, &e), ERR_OK); /* the first one */
-    assert_int_equal(export_note(path, "step", text, sizeof text, &there, &e), ERR_OK);
+    assert_int_equal(export_safetensors(folder_place(folder), &layout, w, NULL, 0, &e), ERR_OK);
+    assert_int_equal(export_add_note(folder_place(folder), &layout, w, &more, &e),
+                     ERR_OK); /* the first one */
+    assert_int_equal(export_note(folder_place(folder), "step", text, sizeof text, &there, &e),
+                     ERR_OK);
     assert_true(there);
-    assert_int_equal(export_note(path, "steps", text, sizeof text, &there, &e), ERR_OK);
+    assert_int_equal(export_note(folder_place(folder), "steps", text, sizeof text, &there, &e),
+                     ERR_OK);
     assert_false(there);
-    assert_int_equal(export_note(path, "step", text, 1, &there, &e), ERR_OK);
+    assert_int_equal(export_note(folder_place(folder), "step", text, 1, &there, &e), ERR_OK);
     assert_false(there); /* it does not fit */
 }
 
@@ -151,8 +156,8 @@ static void a_tensor_that_the_model_does_not_have_is_refused(void **state)
     struct errmsg e;
     float back[sizeof w / sizeof *w];
     struct layout less = {.tensors = 2, .tensor = tensors, .elems = layout.elems};
-    assert_int_equal(export_safetensors(path, &layout, w, NULL, 0, &e), ERR_OK);
-    assert_int_equal(export_read_safetensors(path, &less, back, &e), ERR_CORRUPT);
+    assert_int_equal(export_safetensors(folder_place(folder), &layout, w, NULL, 0, &e), ERR_OK);
+    assert_int_equal(export_read_safetensors(folder_place(folder), &less, back, &e), ERR_CORRUPT);
     assert_non_null(strstr(e.text, tensors[2].name));
     assert_non_null(strstr(e.text, ", which the model does not have"));
 }
@@ -163,7 +168,7 @@ static void a_model_without_tensors_is_an_empty_file_of_safetensors(void **state
     struct errmsg e;
     struct layout none = {0};
     size_t bytes;
-    assert_int_equal(export_safetensors(path, &none, w, NULL, 0, &e), ERR_OK);
+    assert_int_equal(export_safetensors(folder_place(folder), &none, w, NULL, 0, &e), ERR_OK);
     uint8_t *file = slurp(&bytes);
     assert_int_equal(bytes, 16);
     assert_memory_equal(file, "\10\0\0\0\0\0\0\0{}      ", 16);
@@ -176,7 +181,7 @@ static void two_tensors_of_one_name_are_refused(void **state)
     struct errmsg e;
     struct tensor two[2] = {tensors[0], tensors[0]};
     struct layout l = {.tensors = 2, .tensor = two, .elems = 16};
-    assert_int_equal(export_safetensors(path, &l, w, NULL, 0, &e), ERR_STATE);
+    assert_int_equal(export_safetensors(folder_place(folder), &l, w, NULL, 0, &e), ERR_STATE);
     assert_non_null(strstr(e.text, "dense/kernel"));
     assert_int_equal(access(path, F_OK), -1);
 }
@@ -188,7 +193,7 @@ static void a_failed_export_leaves_the_older_file(void **state)
     assert_int_equal(files_write(path, "old", 3, &e), ERR_OK);
     for (long n = 0;; n++) {
         files_fail_at(n, ENOSPC);
-        enum err err = export_safetensors(path, &layout, w, NULL, 0, &e);
+        enum err err = export_safetensors(folder_place(folder), &layout, w, NULL, 0, &e);
         if (!files_fail_fired()) {
             assert_int_equal(err, ERR_OK);
             assert_true(n >=
@@ -196,7 +201,7 @@ static void a_failed_export_leaves_the_older_file(void **state)
             break;
         }
         assert_int_equal(err, ERR_IO);
-        assert_non_null(strstr(e.text, "it: No space left on device"));
+        assert_non_null(strstr(e.text, "weights.safetensors: No space left on device"));
         size_t bytes;
         uint8_t *file = slurp(&bytes);
         /* the last step is the folder's fsync: the new file is there, whole */

@@ -76,7 +76,7 @@ static enum err export(uint64_t rows, size_t memory_rows, uint64_t file_rows, st
     struct table_export *x = NULL; size_t record = 12 + DIM * sizeof(float);
     enum err err = table_export_new(&x, DIM, rows, memory_rows *(record + 16), spill, e);
     if (!err) err = add_rows(x, rows, e);
-    if (!err) err = table_export_write(x, dir, "t", file_rows *record, e);
+    if (!err) err = table_export_write(x, folder_place(dir), "t", file_rows *record, e);
     table_export_free(x);
     return err;
 }
@@ -150,7 +150,7 @@ static void rows_come_out_in_ascending_order_of_their_keys(void **state)
         uint64_t before = 0;
         if (export(1000, memory[i], 5000, &e))
             fail_msg("%s", e.text);
-        assert_int_equal(check_file("t.safetensors", "t", &before, true), 1000);
+        assert_int_equal(check_file("tables/t.safetensors", "t", &before, true), 1000);
     }
 }
 
@@ -162,7 +162,7 @@ static void a_large_table_is_split_into_files_of_consecutive_keys(void **state)
     assert_int_equal(export(1000, 90, 300, &e), ERR_OK);
     for (int i = 1; i <= 4; i++) {
         char name[64];
-        (void)snprintf(name, sizeof name, "t-%05d-of-00004.safetensors", i);
+        (void)snprintf(name, sizeof name, "tables/t-%05d-of-00004.safetensors", i);
         uint64_t n = check_file(name, "t", &before, i == 1);
         assert_int_equal(n, i < 4 ? 300 : 100);
         rows += n;
@@ -176,7 +176,7 @@ static void a_table_without_rows_is_a_file_without_rows(void **state)
     struct errmsg e = {""};
     uint64_t before = 0;
     assert_int_equal(export(0, 10, 10, &e), ERR_OK);
-    assert_int_equal(check_file("t.safetensors", "t", &before, true), 0);
+    assert_int_equal(check_file("tables/t.safetensors", "t", &before, true), 0);
 }
 
 /* Any bit of any record of the first pieces. */
@@ -192,7 +192,7 @@ static void a_changed_bit_of_the_spill_is_told(void **state)
         assert_int_equal(table_export_new(&x, DIM, 100, 30 * RECORD, own, &e), ERR_OK);
         assert_int_equal(add_rows(x, 100, &e), ERR_OK);
         spill_file_flip(bit);
-        assert_int_equal(table_export_write(x, dir, "t", 1 << 20, &e), ERR_DISK);
+        assert_int_equal(table_export_write(x, folder_place(dir), "t", 1 << 20, &e), ERR_DISK);
         assert_non_null(
             strstr(e.text, "(data.spill) cannot be read back: their checksum does not match"));
         table_export_free(x);
@@ -204,7 +204,7 @@ static void any_failed_write_or_allocation_leaves_no_file(void **state)
 {
     (void)state;
     char path[FILES_PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/t.safetensors", dir);
+    (void)snprintf(path, sizeof path, "%s/tables/t.safetensors", dir);
     long fired = 0;
     for (int what = 0; what < 3; what++) {
         bool more = true;
@@ -329,17 +329,21 @@ static void digest_plainly(const float *w, const struct checkpoint_tables *t, ch
     assert_int_equal(sha256_hex(h, hex), 0);
 }
 
+static const struct place *model_place(void)
+{
+    char path[FILES_PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/model", dir);
+    return folder_place(path);
+}
+
 static void a_final_cut_becomes_a_file_of_each_table_and_one_digest(void **state)
 {
     (void)state;
     struct layout l = layout_with_tables();
     const float w[16] = {1, 2, 3};
-    char path[FILES_PATH_MAX], digest[2][65] = {"", ""}, want[65];
+    char digest[2][65] = {"", ""}, want[65];
     struct errmsg e = {""};
-    (void)snprintf(path, sizeof path, "%s/model", dir);
-    assert_int_equal(mkdir(path, 0777), 0);
-    (void)snprintf(path, sizeof path, "%s/model/weights.safetensors", dir);
-    assert_int_equal(export_safetensors(path, &l, w, NULL, 0, &e), ERR_OK);
+    assert_int_equal(export_safetensors(model_place(), &l, w, NULL, 0, &e), ERR_OK);
     for (uint32_t shards = 1; shards <= 2; shards++) {
         struct manifest m;
         struct checkpoint_tables t;
@@ -347,9 +351,8 @@ static void a_final_cut_becomes_a_file_of_each_table_and_one_digest(void **state
         write_cut(shards, &m);
         const struct cut_tables end = {.job = &job,
                                        .layout = &l,
-                                       .output = dir,
+                                       .to = model_place(),
                                        .checkpoints = folder_place(dir),
-                                       .folder = "model",
                                        .memory_bytes = 1000};
         if (cut_tables_export(&end, &m, digest[shards - 1], &e))
             fail_msg("%s", e.text);
@@ -387,17 +390,15 @@ static void what_an_earlier_end_wrote_of_a_larger_table_is_removed(void **state)
     write_cut(1, &m);
     (void)snprintf(path, sizeof path, "%s/model/tables", dir);
     assert_int_equal(files_mkdirs(path, &e), ERR_OK);
-    (void)snprintf(path, sizeof path, "%s/model/weights.safetensors", dir);
-    assert_int_equal(export_safetensors(path, &l, w, NULL, 0, &e), ERR_OK);
+    assert_int_equal(export_safetensors(model_place(), &l, w, NULL, 0, &e), ERR_OK);
     for (int i = 0; i < 3; i++) {
         (void)snprintf(path, sizeof path, "%s/model/tables/%s", dir, i < 2 ? stale[i] : "notes");
         assert_int_equal(files_write(path, "x", 1, &e), ERR_OK);
     }
     const struct cut_tables end = {.job = &job,
                                    .layout = &l,
-                                   .output = dir,
+                                   .to = model_place(),
                                    .checkpoints = folder_place(dir),
-                                   .folder = "model",
                                    .memory_bytes = 1000};
     if (cut_tables_export(&end, &m, digest, &e))
         fail_msg("%s", e.text);
@@ -417,11 +418,8 @@ static void a_cut_of_other_tables_is_not_exported(void **state)
     char digest[65] = "";
     write_cut(1, &m);
     l.rows->table[1].dim++;
-    const struct cut_tables end = {.job = &job,
-                                   .layout = &l,
-                                   .output = dir,
-                                   .checkpoints = folder_place(dir),
-                                   .folder = "model"};
+    const struct cut_tables end = {
+        .job = &job, .layout = &l, .to = model_place(), .checkpoints = folder_place(dir)};
     assert_int_equal(cut_tables_export(&end, &m, digest, &e), ERR_STATE);
     assert_non_null(strstr(e.text, "checkpoint 1 has other tables than the job"));
     manifest_close(&m);

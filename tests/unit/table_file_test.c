@@ -53,6 +53,13 @@ static float value_of(uint64_t key, uint32_t i)
     return rng_unit(key, i);
 }
 
+static const char *tables_dir(void)
+{
+    static char path[FOLDER_BYTES + 8];
+    (void)snprintf(path, sizeof path, "%s/tables", folder_dir);
+    return path;
+}
+
 /* Element k of a row is value_of(key, first + k). */
 static void write_table(const char *name, keys_of *key, uint64_t rows, uint64_t file_bytes,
                         uint32_t first)
@@ -69,7 +76,7 @@ static void write_table(const char *name, keys_of *key, uint64_t rows, uint64_t 
             w[k] = value_of(key(i), first + k);
         assert_int_equal(table_export_add(x, key(i), 1, w, &e), ERR_OK);
     }
-    assert_int_equal(table_export_write(x, folder_dir, name, file_bytes, &e), ERR_OK);
+    assert_int_equal(table_export_write(x, folder_place(folder_dir), name, file_bytes, &e), ERR_OK);
     table_export_free(x);
     spill_unref(spill);
 }
@@ -81,14 +88,14 @@ static void write_rows(keys_of *key, uint64_t rows, uint64_t file_bytes)
 
 static void remove_files(void)
 {
-    files_clean(folder_dir, false);
+    files_clean(tables_dir(), false);
 }
 
 static struct table_file *open_it(void)
 {
     struct table_file *t;
     struct errmsg e = {""};
-    if (table_file_open(&t, folder_dir, &table, SEED, &e))
+    if (table_file_open(&t, tables_dir(), &table, SEED, &e))
         fail_msg("%s", e.text);
     return t;
 }
@@ -97,7 +104,7 @@ static void refuse(enum err err, const char *why)
 {
     struct table_file *t;
     struct errmsg e = {""};
-    assert_int_equal(table_file_open(&t, folder_dir, &table, SEED, &e), err);
+    assert_int_equal(table_file_open(&t, tables_dir(), &table, SEED, &e), err);
     if (!strstr(e.text, folder_dir) || !strstr(e.text, why))
         fail_msg("%s", e.text);
 }
@@ -183,7 +190,7 @@ static void a_table_without_rows_has_first_values(void **state)
 static const char *file(const char *name)
 {
     static char path[PATH_BYTES];
-    (void)snprintf(path, sizeof path, "%s/%s", folder_dir, name);
+    (void)snprintf(path, sizeof path, "%s/%s", tables_dir(), name);
     return path;
 }
 
@@ -241,7 +248,7 @@ static void a_damaged_header_is_named(void **state)
     struct errmsg e = {""};
     longer.dim = DIM + 1;
     write_rows(hashed, ROWS, TABLE_EXPORT_FILE_BYTES);
-    assert_int_equal(table_file_open(&t, folder_dir, &longer, SEED, &e), ERR_CORRUPT);
+    assert_int_equal(table_file_open(&t, tables_dir(), &longer, SEED, &e), ERR_CORRUPT);
     assert_non_null(strstr(e.text, "a dimension of 4"));
     assert_int_equal(truncate(file(one), 100), 0);
     refuse(ERR_CORRUPT, one);
@@ -302,7 +309,7 @@ static void memory_that_fails_is_an_error(void **state)
     write_rows(hashed, ROWS, 40000);
     for (;; n++) {
         mem_fail_at(n);
-        enum err err = table_file_open(&t, folder_dir, &table, SEED, &e);
+        enum err err = table_file_open(&t, tables_dir(), &table, SEED, &e);
         bool fired = mem_fail_fired() != 0;
         mem_fail_at(-1);
         if (!fired) {
@@ -329,7 +336,7 @@ static void tables_with_the_same_keys_are_read_together(void **state)
     write_rows(hashed, ROWS, ROWS * DIM); /* several files */
     write_table(other.name, hashed, ROWS, ROWS * DIM, DIM);
     own[0] = open_it();
-    assert_int_equal(table_file_open(&own[1], folder_dir, &other, SEED, &e), ERR_OK);
+    assert_int_equal(table_file_open(&own[1], tables_dir(), &other, SEED, &e), ERR_OK);
     const struct table_file *const both[] = {own[0], own[1]};
     assert_true(table_file_is_like(own[0], own[1]));
     for (uint64_t k = 0; k < N; k++) /* some are absent */

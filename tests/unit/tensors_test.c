@@ -15,6 +15,7 @@
 #include "common/process/files.h"
 #include "export/export.h"
 #include "formats/tensors/tensors.h"
+#include "tests/lib/folder.h"
 
 static struct errmsg e;
 
@@ -28,6 +29,17 @@ static int file_of(const char *header, uint64_t claimed, size_t data)
     assert_int_equal(files_write_at(fd, "t", sizeof claimed, header, n, &e), ERR_OK);
     assert_int_equal(ftruncate(fd, (off_t)(sizeof claimed + n + data)), 0);
     return fd;
+}
+
+/* The file as a model's weights. */
+static const struct place *linked(int fd)
+{
+    char from[64], to[FOLDER_BYTES + 32];
+    (void)snprintf(from, sizeof from, "/proc/self/fd/%d", fd);
+    (void)snprintf(to, sizeof to, "%s/" EXPORT_WEIGHTS, folder_dir);
+    (void)unlink(to);
+    assert_int_equal(symlink(from, to), 0);
+    return folder_place(folder_dir);
 }
 
 static void refused(const char *header, uint64_t claimed, const char *why)
@@ -96,14 +108,13 @@ static void weights_that_are_not_where_their_header_says_are_refused(void **stat
     struct tensor w = {.name = "w", .rank = 1, .shape = {4}, .elems = 4};
     const struct layout l = {.tensors = 1, .tensor = &w, .elems = 4};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char header[256], path[64];
+        char header[256];
         float values[4];
         int n = snprintf(header, sizeof header,
                          "{\"w\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":%s}}",
                          cases[i].shape, cases[i].offsets);
         int fd = file_of(header, (uint64_t)n, 16);
-        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        if (export_read_safetensors(path, &l, values, &e) != ERR_CORRUPT ||
+        if (export_read_safetensors(linked(fd), &l, values, &e) != ERR_CORRUPT ||
             !strstr(e.text, cases[i].why))
             fail_msg("%s: %s", header, e.text);
         (void)close(fd);
@@ -131,7 +142,7 @@ static void tensors_that_overlap_or_leave_a_gap_are_refused(void **state)
                             {.name = "v", .rank = 1, .shape = {2}, .offset_elems = 2, .elems = 2}};
     const struct layout l = {.tensors = 2, .tensor = both, .elems = 4};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char header[256], path[64];
+        char header[256];
         float values[4];
         int n =
             snprintf(header, sizeof header,
@@ -139,8 +150,7 @@ static void tensors_that_overlap_or_leave_a_gap_are_refused(void **state)
                      "[%s]},\"v\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[%s]}}",
                      cases[i].w, cases[i].v);
         int fd = file_of(header, (uint64_t)n, 24);
-        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        enum err err = export_read_safetensors(path, &l, values, &e);
+        enum err err = export_read_safetensors(linked(fd), &l, values, &e);
         if (err != (cases[i].why ? ERR_CORRUPT : ERR_OK) ||
             (cases[i].why && !strstr(e.text, cases[i].why)))
             fail_msg("%s: %s", header, e.text);
@@ -198,5 +208,5 @@ int main(void)
         cmocka_unit_test(two_tensors_of_one_name_are_refused),
         cmocka_unit_test(a_header_longer_than_its_file_is_refused_without_memory_for_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, folder_setup, folder_teardown);
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/process/files.h"
 #include "common/process/output.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
@@ -622,41 +621,35 @@ bool epoch_end_restores_best(const struct epoch_end_config *config)
 }
 
 /* Write weights.safetensors of model/. The digest of a model with tables is added when the tables are written. */
-static enum err export_weights(const struct epoch_end_config *config, const float *w, uint64_t step,
-                               const char *digest, struct errmsg *e)
+static enum err export_weights(const struct epoch_end_config *config, const struct place *model,
+                               const float *w, uint64_t step, const char *digest, struct errmsg *e)
 {
     const struct layout *l = model_layout(config->model);
     struct export_note notes[] = {{.key = "job"}, {.key = "step"}, {.key = "digest"}};
-    char path[4096];
     if (epoch_end_restores_best(config))
         step = l->rows ? config->best->cut_step : config->best->eval.step;
     (void)snprintf(notes[0].value, sizeof notes->value, "%s", config->job->name);
     (void)snprintf(notes[1].value, sizeof notes->value, "%" PRIu64, step);
     (void)snprintf(notes[2].value, sizeof notes->value, "%s", digest);
-    (void)snprintf(path, sizeof path, "%s/" OUTPUT_MODEL "/weights.safetensors", config->output);
-    return export_safetensors(path, l, w, notes, l->rows ? 2 : 3, e);
+    return export_safetensors(model, l, w, notes, l->rows ? 2 : 3, e);
 }
 
 enum err epoch_end_export(const struct epoch_end_config *config, const float *w, uint64_t step,
                           char digest[65], struct errmsg *e)
 {
-    char path[4096];
-    (void)snprintf(path, sizeof path, "%s/" OUTPUT_MODEL, config->output);
-    enum err err = files_mkdirs(path, e);
-    if (!err)
-        err = model_manifest_remove(path, e);
+    struct place model;
+    place_of_job(&model, config->output, OUTPUT_MODEL);
+    enum err err = model_manifest_remove(&model, e);
     if (err)
         return err;
     export_digest(model_layout(config->model), w, NULL, digest);
-    err = export_weights(config, w, step, digest, e);
+    err = export_weights(config, &model, w, step, digest, e);
     if (err)
         return err;
-    (void)snprintf(path, sizeof path, "%s/" OUTPUT_MODEL "/job.yaml", config->output);
-    err = files_write(path, config->job->canonical, strlen(config->job->canonical), e);
+    err = place_put(&model, "job.yaml", config->job->canonical, strlen(config->job->canonical), e);
     const struct table_schema *schema = config->data->table.schema;
-    (void)snprintf(path, sizeof path, "%s/" OUTPUT_MODEL "/encoding.json", config->output);
     if (!err && schema)
-        err = export_encoding(path, config->job, schema, e);
+        err = export_encoding(&model, config->job, schema, e);
     if (err)
         digest[0] = '\0';
     return err;

@@ -13,6 +13,7 @@
 #include "job/keys.h"
 #include "common/peers/hello.h"
 #include "common/process/dirlock.h"
+#include "common/process/output.h"
 #include "worker/chief/host_state.h"
 #include "worker/chief/resume.h"
 #include "model/metric.h"
@@ -33,7 +34,7 @@ enum err host_new(struct host **out, const struct host_config *config, struct er
     h->kept_hold = -1;
     disk_thread_init(&h->checkpoints_disk);
     disk_thread_init(&h->journal_disk);
-    place_of_job(&h->checkpoints, config->output);
+    place_of_job(&h->checkpoints, config->output, OUTPUT_CHECKPOINTS);
     *out = h;
     return ERR_OK;
 }

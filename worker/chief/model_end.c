@@ -25,7 +25,6 @@ enum err model_end_tables(const struct cut_tables *t, const struct manifest *fin
     struct manifest m;
     char of_best[65];
     bool restores = t->job->early_stopping.restore_best_weights;
-    to.folder = OUTPUT_MODEL;
     if (!best->has || best->gone)
         return cut_tables_export(&to, final, digest, e);
     enum err err = checkpoint_load((struct cut){t->checkpoints, best->cut}, &m, e);
@@ -38,7 +37,7 @@ enum err model_end_tables(const struct cut_tables *t, const struct manifest *fin
                        best->cut, t->checkpoints->where);
     }
     err = cut_tables_export(&to, restores ? &m : final, digest, e);
-    to.folder = OUTPUT_BEST;
+    to.to = &best->place;
     if (!err)
         err = cut_tables_export(&to, &m, of_best, e);
     manifest_close(&m);
@@ -47,25 +46,15 @@ enum err model_end_tables(const struct cut_tables *t, const struct manifest *fin
 
 /* ---- the manifest ---- */
 
-/* A note of FOLDER/weights.safetensors. */
-static enum err note(const char *folder, const char *key, char *out, size_t bytes, struct errmsg *e)
+static enum err note(const struct place *at, const char *key, char *out, size_t bytes,
+                     struct errmsg *e)
 {
-    char path[4200];
     bool there;
-    (void)snprintf(path, sizeof path, "%s/weights.safetensors", folder);
-    enum err err = export_note(path, key, out, bytes, &there, e);
+    enum err err = export_note(at, key, out, bytes, &there, e);
     if (err || there)
         return err;
-    return err_set(e, ERR_CORRUPT, "%s: its metadata have no `%s`", path, key);
-}
-
-/* Checks that the file has the model's tensors, to their last bytes. */
-static enum err check_weights(const struct epoch_end_config *c, const char *folder,
-                              struct errmsg *e)
-{
-    char path[4200];
-    (void)snprintf(path, sizeof path, "%s/weights.safetensors", folder);
-    return export_read_safetensors(path, model_layout(c->model), NULL, e);
+    return err_set(e, ERR_CORRUPT, "%s/" EXPORT_WEIGHTS ": its metadata have no `%s`", at->where,
+                   key);
 }
 
 /* The evaluator's result of the final checkpoint; NULL: there is none. */
@@ -79,14 +68,15 @@ static enum err write_one(const struct model_end *end, const char *name, uint64_
                           const struct evaluation *eval, struct errmsg *e)
 {
     const struct epoch_end_config *c = end->config;
-    char folder[4160], step[24], digest[65];
+    char step[24], digest[65];
+    struct place at;
     const struct epoch_line *line = epoch_log_find(c->log, epoch);
-    (void)snprintf(folder, sizeof folder, "%s/%s", c->output, name);
-    enum err err = check_weights(c, folder, e);
+    place_of_job(&at, c->output, name);
+    enum err err = export_read_safetensors(&at, model_layout(c->model), NULL, e);
     if (!err)
-        err = note(folder, "step", step, sizeof step, e);
+        err = note(&at, "step", step, sizeof step, e);
     if (!err)
-        err = note(folder, "digest", digest, sizeof digest, e);
+        err = note(&at, "digest", digest, sizeof digest, e);
     if (err)
         return err;
     const struct eval_result *final = judged(end);
@@ -103,7 +93,7 @@ static enum err write_one(const struct model_end *end, const char *name, uint64_
                                      .trained = line ? &line->trained : NULL,
                                      .evaluated = eval,
                                      .digest = digest};
-    return model_manifest_write(&m, folder, e);
+    return model_manifest_write(&m, &at, e);
 }
 
 /* The last evaluation of the weights at the job's end; NULL: there was none. */

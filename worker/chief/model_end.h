@@ -8,7 +8,7 @@
 #include "job/job.h"
 
 /* At a job's end: best/ gets the tables of the best epoch's cut, if that exists. model/ gets the same tables if the
- * job restores the best weights, otherwise those of the final cut. t->folder is ignored. Errors: as
+ * job restores the best weights, otherwise those of the final cut. t->to: model/. Errors: as
  * cut_tables_export. */
 enum err model_end_tables(const struct cut_tables *t, const struct manifest *final,
                           const struct best *best, char digest[65], struct errmsg *e) MUST_CHECK;

@@ -14,6 +14,7 @@
 #include "common/base/version.h"
 #include "common/base/mem.h"
 #include "common/process/paths.h"
+#include "common/process/output.h"
 #include "common/process/child.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
@@ -120,7 +121,7 @@ void check_job(struct check *p, struct finding *f)
     say_job(p, f);
     err = job_output(&p->job, p->flags->output, p->output, sizeof p->output, &e);
     if (!finding_error(f, err, &e))
-        place_of_job(&p->checkpoints, p->output);
+        place_of_job(&p->checkpoints, p->output, OUTPUT_CHECKPOINTS);
     check_roles(p, f);
     if (job_needs_data(&p->job)) {
         finding_say(f, VERDICT_OK, "%s; its model's shape is that of the data", p->job.name);

@@ -9,13 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/digits.h"
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
 #include "common/checkpoint/checkpoint.h"
-#include "common/process/files.h"
 #include "common/process/output.h"
 #include "common/base/log.h"
 #include "common/place/place.h"
@@ -210,9 +208,9 @@ static enum err check_content(const struct best *b, json_t *notes, const float *
 static enum err read_checked(const struct best *b, float *w, struct errmsg *e)
 {
     json_t *notes = NULL;
-    enum err err = export_read_safetensors(b->path, b->layout, w, e);
+    enum err err = export_read_safetensors(&b->place, b->layout, w, e);
     if (!err)
-        err = export_notes(b->path, &notes, e);
+        err = export_notes(&b->place, &notes, e);
     if (!err)
         err = check_content(b, notes, w, e);
     json_decref(notes);
@@ -228,13 +226,15 @@ static enum err best_check_file(const struct best *b, struct errmsg *e)
     return err;
 }
 
-/* A damaged file counts as none. */
+/* A missing or damaged file counts as none. */
 static enum err best_restore(struct best *b, struct errmsg *e)
 {
     json_t *notes = NULL;
     enum err err = best_check_file(b, e);
+    if (err == ERR_NOTFOUND)
+        return ERR_OK;
     if (!err)
-        err = export_notes(b->path, &notes, e);
+        err = export_notes(&b->place, &notes, e);
     if (!err)
         err = restore_notes(b, notes, e);
     if (!err && has_tables(b))
@@ -259,7 +259,7 @@ static enum err best_check_data(const struct best *b, struct errmsg *e)
     char data[CONTENTS_HEX_BYTES];
     bool there = false;
     enum err err =
-        b->data[0] ? export_note(b->path, "eval_data", data, sizeof data, &there, e) : ERR_OK;
+        b->data[0] ? export_note(&b->place, "eval_data", data, sizeof data, &there, e) : ERR_OK;
     if (err)
         return err_wrap(e, err, "the best epoch: ");
     if (!there || strcmp(data, b->data) == 0)
@@ -267,16 +267,14 @@ static enum err best_check_data(const struct best *b, struct errmsg *e)
     return err_set(e, ERR_INPUT,
                    "%s: the best epoch was found on other evaluation data (fingerprint %.8s there, "
                    "%.8s here): use the same data.eval, or remove the directory",
-                   b->folder, data, b->data);
+                   b->place.where, data, b->data);
 }
 
 /* Remove the temporary files of a chief that was killed while it wrote. */
 static void best_clean(const struct best *b)
 {
-    char tables[sizeof b->folder + 16];
-    (void)snprintf(tables, sizeof tables, "%s/tables", b->folder);
-    files_clean(b->folder, true);
-    files_clean(tables, true);
+    place_clear(&b->place, "", true);
+    place_clear(&b->place, "tables", true);
 }
 
 enum err best_init(struct best *b, const struct job *job, const struct layout *layout,
@@ -288,13 +286,12 @@ enum err best_init(struct best *b, const struct job *job, const struct layout *l
         return ERR_OK;
     if (data)
         contents_hex(data, b->data);
-    (void)snprintf(b->folder, sizeof b->folder, "%s/" OUTPUT_BEST, output);
-    (void)snprintf(b->path, sizeof b->path, "%s/weights.safetensors", b->folder);
-    enum err err = files_mkdirs(b->folder, e);
+    place_of_job(&b->place, output, OUTPUT_BEST);
+    enum err err = place_path(&b->place, EXPORT_WEIGHTS, b->path, e);
     if (err)
         return err;
     best_clean(b);
-    err = files_may_be(b->path) ? best_restore(b, e) : ERR_OK;
+    err = best_restore(b, e);
     return b->has && !err ? best_check_data(b, e) : err;
 }
 
@@ -363,8 +360,8 @@ static enum err best_write(const struct best *b, uint64_t epoch, const struct ev
     }
     enum err err = add_check(b, notes, &n, w, e);
     if (!err)
-        err = model_manifest_remove(b->folder, e);
-    return err ? err : export_safetensors(b->path, b->layout, w, notes, n, e);
+        err = model_manifest_remove(&b->place, e);
+    return err ? err : export_safetensors(&b->place, b->layout, w, notes, n, e);
 }
 
 static void best_note(struct best *b, uint64_t epoch, const struct evaluation *eval)
@@ -398,8 +395,8 @@ static enum err best_drop(struct best *b, struct errmsg *e)
     best_release(b);
     best_give_up(b);
     b->run[0] = '\0';
-    enum err err = model_manifest_remove(b->folder, e);
-    return err ? err : warm_start_forget_best(b->folder, e);
+    enum err err = model_manifest_remove(&b->place, e);
+    return err ? err : warm_start_forget_best(&b->place, e);
 }
 
 enum err best_begin(struct best *b, const char *run, struct errmsg *e)
@@ -483,15 +480,13 @@ enum err best_see(struct best *b, uint64_t epoch, const struct evaluation *eval,
 static enum err best_write_cut(const struct best *b, uint64_t epoch, const struct evaluation *eval,
                                const struct manifest *m, struct errmsg *e)
 {
-    char tables[sizeof b->folder + 16];
     float *const no_slots[OPTIMIZER_SLOTS_MAX] = {NULL};
     float *w = mem_floats(b->layout->elems);
     if (!w)
         return err_memory_for(e, "the parameters");
-    (void)snprintf(tables, sizeof tables, "%s/tables", b->folder);
     enum err err = checkpoint_read(b->checkpoints, m, 0, b->layout->elems, w, no_slots, e);
     if (!err)
-        err = files_remove_folder(tables, e);
+        place_clear(&b->place, "tables", false);
     if (!err)
         err = best_write(b, epoch, eval, m, w, e);
     mem_free(w);

@@ -9,6 +9,7 @@
 #include "common/base/rng.h"
 #include "job/job.h"
 #include "common/parameters/layout.h"
+#include "common/place/place.h"
 #include "common/process/contents.h"
 #include "model/evaluation.h"
 
@@ -16,8 +17,8 @@ struct best {
     const struct job *job;
     const struct layout *layout;
     const struct place *checkpoints; /* the directory of the cuts */
-    char folder[4096];               /* DIR/best */
-    char path[4200];                 /* DIR/best/weights.safetensors */
+    struct place place;              /* DIR/best */
+    char path[FILES_PATH_MAX];       /* DIR/best/weights.safetensors, for messages */
     char run[UUID_BYTES]; /* of the file, the job's; "": an earlier release did not note it */
     bool has;
     bool gone; /* the history knows the best epoch, but its weights are gone */
@@ -36,7 +37,7 @@ struct best {
     int hold;                      /* the hold of that cut; -1: none */
 };
 
-/* Make DIR/best, and read from it the best evaluation so far by training.monitor; a damaged file is logged
+/* Read from DIR/best the best evaluation so far by training.monitor; a damaged file is logged
  * and counts as none. Without training.monitor it only sets *b. `output` and `data` (the evaluation data; NULL: none) are
  * copied; the other arguments must outlive *b. Errors: ERR_NOMEM, ERR_FILES, ERR_IO: also if the file may be whole, and
  * cannot be read now; ERR_INPUT: the best was found on other data. */

@@ -7,14 +7,13 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/checkpoint/ending.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/process/files.h"
 #include "common/process/output.h"
+#include "common/place/place.h"
 #include "common/math/optimizer.h"
 #include "common/checkpoint/checkpoint_rows.h"
 #include "common/base/rng.h"
@@ -430,31 +429,27 @@ static enum err check(const struct warm_start *s, const struct manifest *newest,
     return ERR_OK;
 }
 
-static enum err remove_file(const char *folder, const char *name, struct errmsg *e)
+static enum err remove_old(const struct place *p, const char *name, struct errmsg *e)
 {
-    char path[4400];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    return unlink(path) && errno != ENOENT ? err_set(e, ERR_IO, "%s: %s", path, strerror(errno))
-                                           : ERR_OK;
+    enum err err = place_remove(p, name, e);
+    return err == ERR_NOTFOUND ? ERR_OK : err;
 }
 
-enum err warm_start_forget_best(const char *best, struct errmsg *e)
+enum err warm_start_forget_best(const struct place *best, struct errmsg *e)
 {
-    char tables[4400];
-    enum err err = remove_file(best, "weights.safetensors", e);
-    (void)snprintf(tables, sizeof tables, "%s/tables", best);
+    enum err err = remove_old(best, "weights.safetensors", e);
     if (!err)
-        err = files_remove_folder(tables, e);
-    /* after a power failure the file must not be back, with its checkpoint gone */
-    return err || access(best, F_OK) ? err : files_sync_folder(best, e);
+        place_clear(best, "tables", false);
+    return err;
 }
 
 enum err warm_start_forget(const char *output, struct errmsg *e)
 {
-    char best[4300];
-    enum err err = remove_file(output, OUTPUT_CHECKPOINTS "/" OUTPUT_JOURNAL, e);
-    (void)snprintf(best, sizeof best, "%s/" OUTPUT_BEST, output);
-    return err ? err : warm_start_forget_best(best, e);
+    struct place checkpoints, best;
+    place_of_job(&checkpoints, output, OUTPUT_CHECKPOINTS);
+    place_of_job(&best, output, OUTPUT_BEST);
+    enum err err = remove_old(&checkpoints, OUTPUT_JOURNAL, e);
+    return err ? err : warm_start_forget_best(&best, e);
 }
 
 /* ---- the cut ---- */

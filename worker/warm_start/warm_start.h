@@ -45,7 +45,7 @@ void warm_start_settle(const struct job *job, const struct place *checkpoints,
  * compare with its best epoch, or leave out the batches of its journal. The caller holds DIR's lock. Errors: ERR_IO. */
 enum err warm_start_forget(const char *output, struct errmsg *e) MUST_CHECK;
 /* The same for the best epoch alone. best: DIR/best. */
-enum err warm_start_forget_best(const char *best, struct errmsg *e) MUST_CHECK;
+enum err warm_start_forget_best(const struct place *best, struct errmsg *e) MUST_CHECK;
 
 /* Write that cut. The journal, DIR/best and the earlier job's cuts are removed; DIR/model stays until the new job is
  * done. The caller holds DIR's lock. Errors: ERR_INPUT: another model or optimizer; ERR_IO, ERR_CORRUPT, ERR_NOMEM. */

@@ -294,22 +294,19 @@ static bool add_keys(struct list_buffer *l, const struct column_buffer *c, const
 }
 
 /* A row of weight 0 has no keys: its loss is 0 whatever it reads. */
-static void add_nothing(struct column_buffer *c, uint32_t row)
+static void add_nothing(struct leaf_buffer *r)
 {
-    if (c->count)
-        c->count[row] = 0;
-    else
-        c->at[row] = LOOKUP_NONE;
+    for (uint32_t i = 0; i < r->columns; i++)
+        if (r->column[i].count)
+            r->column[i].count[r->rows] = 0;
+        else
+            r->column[i].at[r->rows] = LOOKUP_NONE;
 }
 
 static bool add_column(struct leaf_buffer *r, struct column_buffer *c, const uint32_t *cells)
 {
     const uint32_t *at =
         c->count ? r->several[c->key->nth] : table_key_cells(r->form.schema, c->key, cells);
-    if (r->form.weighted && !(table_float(cells[r->form.schema->inputs + 1]) > 0.0f)) {
-        add_nothing(c, r->rows);
-        return true;
-    }
     return c->count ? add_keys(&r->list[c->list], c, at, r->rows)
                     : add_key(&r->list[c->list], c, at, &c->at[r->rows]);
 }
@@ -328,6 +325,10 @@ static void find_several(struct leaf_buffer *r, const uint32_t *cells)
 static bool add_lookups(struct leaf_buffer *r, const uint32_t *cells)
 {
     bool ok = true;
+    if (r->form.weighted && !(table_float(cells[r->form.schema->inputs + 1]) > 0.0f)) {
+        add_nothing(r);
+        return true;
+    }
     find_several(r, cells);
     for (uint32_t i = 0; i < r->columns && ok; i++)
         ok = add_column(r, &r->column[i], cells);

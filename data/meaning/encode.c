@@ -545,14 +545,14 @@ static void encode_add_value(struct encoding *x, uint32_t row, uint64_t key, flo
         at[SCHEMA_KEY_CELLS] = schema_bits(weight);
 }
 
-static void encode_add_key(struct encoding *x, uint32_t row, uint64_t key, float weight)
+INLINED void encode_add_key(struct encoding *x, uint32_t row, uint64_t key, float weight)
 {
     const struct table_key *k = encode_key_column(x);
-    uint32_t *cells = key_cells(x, row);
     if (k->kind == COLUMN_KEYS) {
         encode_add_value(x, row, key, weight);
         return;
     }
+    uint32_t *cells = key_cells(x, row);
     put_mixed(cells, key);
     if (k->cells > SCHEMA_KEY_CELLS)
         cells[SCHEMA_KEY_CELLS] = 1;
@@ -564,6 +564,8 @@ static void missing_key(struct encoding *x, uint32_t row, float weight)
     uint64_t key;
     if (word_key_missing(&k->options, k->seed, &key))
         encode_add_key(x, row, key, weight);
+    else if (k->kind == COLUMN_KEY)
+        no_keys(x, row); /* the cells may be another row's */
 }
 
 static void add_word(struct encoding *x, uint32_t row, struct batch_text t, float weight)
@@ -579,7 +581,7 @@ static void add_word(struct encoding *x, uint32_t row, struct batch_text t, floa
 }
 
 /* Value i of the column. */
-static void add_at(struct encoding *x, uint32_t row, uint32_t i, float weight)
+INLINED void add_at(struct encoding *x, uint32_t row, uint32_t i, float weight)
 {
     const struct table_key *k = encode_key_column(x);
     if (x->c->type == BATCH_KEYS)
@@ -598,7 +600,6 @@ static void note_key_text(struct encoding *x, uint32_t row)
 
 INLINED void encode_key(struct encoding *x, uint32_t row)
 {
-    no_keys(x, row);
     if (batch_has(x->c, row) && x->c->type != BATCH_KEYS)
         note_key_text(x, row);
     if (batch_has(x->c, row))
@@ -727,9 +728,10 @@ static void make_cross(const struct encoding *x, uint32_t row, const struct tabl
 static void make_crosses(const struct encoding *x)
 {
     for (uint32_t i = 0; i < x->s->keys; i++)
-        for (uint32_t row = 0; x->s->key[i].kind == COLUMN_CROSS && row < x->b->rows; row++)
-            if (encode_is_there(x, row))
-                make_cross(x, row, &x->s->key[i]);
+        if (x->s->key[i].kind == COLUMN_CROSS)
+            for (uint32_t row = 0; row < x->b->rows; row++)
+                if (encode_is_there(x, row))
+                    make_cross(x, row, &x->s->key[i]);
 }
 
 /* ---- a batch ---- */
@@ -775,9 +777,11 @@ static void encode_column(struct encoding *x)
 /* Encode the columns, or learn the words of those that do. */
 static void encode_columns(struct encoding *x, const struct meaning_field *field, bool learn)
 {
-    for (x->column = 0; x->column < x->b->columns; x->column++) {
-        x->c = &x->b->column[x->column];
-        x->field = &field[x->column];
+    const uint32_t columns = x->b->columns;
+    for (uint32_t i = 0; i < columns; i++) {
+        x->column = i;
+        x->c = &x->b->column[i];
+        x->field = &field[i];
         if (!learn)
             encode_column(x);
         else if (x->field->kind == COLUMN_CATEGORY && encode_learns(x))

@@ -157,6 +157,28 @@ static void views_of_one_text_have_the_cells_of_texts_apart(void **state)
     teardown(&f);
 }
 
+static void a_missing_key_leaves_nothing_of_what_its_cells_had(void **state)
+{
+    static const uint8_t there[] = {0xfd, 0xff}; /* all but row 1 */
+    static const uint32_t none[SCHEMA_KEY_CELLS + 1];
+    struct batch_text some[ROWS];
+    struct fixture f;
+    (void)state;
+    setup(&f);
+    memcpy(some, users, sizeof users);
+    some[2] = (struct batch_text)T("");
+    set_texts(&f, 3, some);
+    f.column[3].valid = there;
+    encode(&f);
+    for (uint32_t row = 0; row < 3; row++) {
+        const uint32_t *cells = table_key_cells(f.schema, &f.schema->key[0], row_at(&f, row));
+        assert_int_equal(cells[SCHEMA_KEY_CELLS], row == 0);
+        if (row > 0)
+            assert_memory_equal(cells, none, sizeof none);
+    }
+    teardown(&f);
+}
+
 static void the_first_fault_of_the_first_bad_row_is_told(void **state)
 {
     struct batch_text wrong_ages[ROWS], wrong_users[ROWS];
@@ -272,6 +294,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(typed_values_have_the_cells_of_the_same_values_as_text),
         cmocka_unit_test(views_of_one_text_have_the_cells_of_texts_apart),
+        cmocka_unit_test(a_missing_key_leaves_nothing_of_what_its_cells_had),
         cmocka_unit_test(the_first_fault_of_the_first_bad_row_is_told),
         cmocka_unit_test(a_value_that_its_reader_cannot_make_is_a_fault_in_its_turn),
         cmocka_unit_test(a_label_or_weight_that_is_null_is_missing),

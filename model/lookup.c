@@ -128,10 +128,11 @@ static bool has_single_keys(const struct lookup_column *c)
 static void lookup_forward(const struct op *op, const struct op_pass *p)
 {
     const float *row = p->table->w[op->lookup.table];
+    const struct lookup_column *column = &p->keys->column[op->lookup.first];
     begin_output(op, p);
     for (size_t r = 0; r < p->n; r++)
         for (uint32_t k = 0; k < op->lookups; k++) {
-            const struct lookup_column *c = &p->keys->column[op->lookup.first + k];
+            const struct lookup_column *c = &column[k];
             float *y = p->y + r * op->out + lookup_place(op, k);
             if (!has_single_keys(c)) {
                 struct bag b = bag_of(c, op->lookup.bag, p->first + r);
@@ -154,10 +155,12 @@ static void lookup_backward(const struct op *op, const struct op_pass *p)
 static void add_example(const struct op *op, const struct op_pass *p, float *dw, const float *dy,
                         size_t r)
 {
+    const struct lookup_column *column = &p->keys->column[op->lookup.first];
+    const enum bag_mode mode = op->lookup.bag;
     uint32_t dim = op->in;
     float w;
     for (uint32_t k = 0; k < op->lookups; k++) {
-        struct bag b = bag_of(&p->keys->column[op->lookup.first + k], op->lookup.bag, r);
+        struct bag b = bag_of(&column[k], mode, r);
         for (uint32_t i = 0; i < b.places; i++)
             if (weight_of(&b, i, &w))
                 add_row(dw + (size_t)b.at[i] * dim, dy + lookup_place(op, k), w / b.norm, dim);

@@ -371,7 +371,7 @@ static void say_rounding(const struct rounding *of, const struct array_file *f,
     char which[48] = "its labels";
     double numbers, left;
     for (size_t i = 0; i < columns; i++) {
-        if (!rounding_loses(&of[i], &numbers, &left))
+        if (!rounding_loses(&of[i], ROUNDING_OF_FLOATS, &numbers, &left))
             continue;
         if (f->rank > 1)
             (void)snprintf(which, sizeof which, "column %zu of its rows", i);

@@ -977,9 +977,10 @@ static void say_rounding_of(const struct csv *c, uint32_t threads, uint32_t colu
     for (uint32_t k = 0; k < threads; k++)
         if (c->work[k].piece.learned.rounding[column])
             rounding_join(&all, c->work[k].piece.learned.rounding[column]);
-    if (!all.noted || !rounding_loses(&all, &numbers, &left))
+    const bool wide = !label && s->input[column].wide;
+    const double share = wide ? ROUNDING_OF_DOUBLES : ROUNDING_OF_FLOATS;
+    if (!all.noted || !rounding_loses(&all, share, &numbers, &left))
         return;
-    bool wide = !label && s->input[column].wide;
     dataset_warn(c->reading,
                  "%s: column %s: a sample has about %.0f different numbers, but about %.0f in "
                  "float%d, which has about %d digits; %s",

@@ -82,7 +82,7 @@ static void say(const struct noted *n, const struct table_schema *s, const struc
     for (uint32_t k = 0; k < n->columns; k++) {
         const uint32_t i = n->column[k];
         const enum column_scale by = s->input[i].scale;
-        if (!rounding_counts_lose(&n->count[k], &numbers, &left))
+        if (!rounding_counts_lose(&n->count[k], ROUNDING_OF_FLOATS, &numbers, &left))
             continue;
         if (s->input[i].bucketing != BUCKETS_NONE) {
             if (left < 1.5)

@@ -127,18 +127,19 @@ void rounding_join(struct rounding *r, const struct rounding *other)
     join(&r->floats, &other->floats);
 }
 
-bool rounding_counts_lose(const struct rounding_counts *c, double *numbers, double *left)
+bool rounding_counts_lose(const struct rounding_counts *c, double share, double *numbers,
+                          double *left)
 {
     *numbers = distinct_keys(&c->numbers);
     *left = distinct_keys(&c->floats);
-    return *left * 10 < *numbers;
+    return *left < share * *numbers;
 }
 
-bool rounding_loses(const struct rounding *r, double *numbers, double *left)
+bool rounding_loses(const struct rounding *r, double share, double *numbers, double *left)
 {
-    if (rounding_counts_lose(&r->rows, numbers, left))
+    if (rounding_counts_lose(&r->rows, share, numbers, left))
         return true;
-    bool lost = rounding_counts_lose(&r->floats, numbers, left) && *left >= PICKED_MIN;
+    bool lost = rounding_counts_lose(&r->floats, share, numbers, left) && *left >= PICKED_MIN;
     *numbers *= PICKED;
     *left *= PICKED;
     return lost;

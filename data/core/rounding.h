@@ -46,9 +46,14 @@ void rounding_add(struct rounding *r, uint64_t number, double left, bool row);
 void rounding_count(struct rounding_counts *c, uint64_t number, double left);
 /* Add what another one has noted; the order does not matter. */
 void rounding_join(struct rounding *r, const struct rounding *other);
-/* Returns true if less than a tenth of the different numbers are left in the sample, or in one of the samples. They are about so many in all of
- * what the sample is for. */
-bool rounding_counts_lose(const struct rounding_counts *c, double *numbers, double *left);
-bool rounding_loses(const struct rounding *r, double *numbers, double *left);
+/* Of the different numbers of an amount float32 must leave a tenth. Integers that are too long for a double are ids or times, in
+ * which each counts; the sketches err by 2 %. */
+#define ROUNDING_OF_FLOATS 0.1
+#define ROUNDING_OF_DOUBLES 0.9
+/* Returns true if less than this share of the different numbers is left in the sample, or in one of the samples. They are
+ * about so many in all of what the sample is for. */
+bool rounding_counts_lose(const struct rounding_counts *c, double share, double *numbers,
+                          double *left);
+bool rounding_loses(const struct rounding *r, double share, double *numbers, double *left);
 
 #endif

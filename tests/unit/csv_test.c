@@ -2441,6 +2441,16 @@ static void integers_that_float64_makes_equal_are_warned_of(void **state)
         warns(&f, text, "but about 3 in float64, which has about 16 digits; subtract the smallest");
         warns(&f, "1152921504606846976,1\n1152921504606847232,1\n", "nothing");
         teardown(&f);
+        setup(&f, job, NULL, 0);     /* other numbers have other borders */
+        char odd[16000], *end = odd; /* of every second one none is left as it is */
+        for (int n = 0; n < 400; n++)
+            end += sprintf(end, "%lld,1\n", (1LL << 53) + 1 + 2 * n);
+        warns(&f, odd, "but about 20");
+        end = odd; /* nanoseconds, of which float64 has each 256th */
+        for (int n = 0; n < 400; n++)
+            end += sprintf(end, "%lld,1\n", 1700000000000000000LL + n * 256);
+        warns(&f, odd, "nothing");
+        teardown(&f);
     }
     setup(&f, "columns: [number: t, label: y]", NULL, 0);
     warns(&f, text, "but about 1 in float32");

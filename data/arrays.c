@@ -386,8 +386,9 @@ static void say_rounding(const struct rounding *of, const struct array_file *f,
 /* ---- the size of numbers ---- */
 
 enum {
-    RANGE_BYTES = 1 << 20, /* noted of the beginning of a file */
-    RANGE_SCALE = 10       /* a data.scale from which on it is not for numbers up to 1 */
+    RANGE_BYTES = 1 << 20,   /* noted of the beginning of a file */
+    LABELS_BYTES = 16 << 20, /* a look reads all labels of a file that has no more */
+    RANGE_SCALE = 10         /* a data.scale from which on it is not for numbers up to 1 */
 };
 
 static bool is_float(enum element type)
@@ -454,6 +455,18 @@ static enum err check_whole(const struct array_file *f, struct array_out out, co
     return ERR_OK;
 }
 
+/* The element at this offset of the file's elements is no float. */
+static enum err refuse_infinite(const struct array_file *f, uint64_t at, struct errmsg *e)
+{
+    const size_t width = element_bytes(f->type);
+    return err_set(e, ERR_INPUT,
+                   "the number at offset %llu is not finite, or beyond 32-bit floats (row %llu, "
+                   "number %llu of it, both counted from 0)",
+                   (unsigned long long)(f->header_bytes + at),
+                   (unsigned long long)(at / f->row_bytes),
+                   (unsigned long long)(at % f->row_bytes / width));
+}
+
 /* Convert `bytes` of elements, which are at `offset` of the file's elements. */
 static enum err put_floats(const struct array_file *f, struct array_out out, const uint8_t *piece,
                            size_t bytes, uint64_t offset, struct errmsg *e)
@@ -468,13 +481,7 @@ static enum err put_floats(const struct array_file *f, struct array_out out, con
         note_most(out.most, f, piece, floats, n);
     if (good == n)
         return check_whole(f, out, piece, floats, n, offset, e);
-    const uint64_t at = offset + good * width;
-    return err_set(e, ERR_INPUT,
-                   "the number at offset %llu is not finite, or beyond 32-bit floats (row %llu, "
-                   "number %llu of it, both counted from 0)",
-                   (unsigned long long)(f->header_bytes + at),
-                   (unsigned long long)(at / f->row_bytes),
-                   (unsigned long long)(at % f->row_bytes / width));
+    return refuse_infinite(f, offset + good * width, e);
 }
 
 static enum err read_elements(struct stream *s, const struct array_file *f, struct array_out out,
@@ -609,7 +616,7 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
     return err;
 }
 
-/* Note the beginning of a file. of: NULL: only the size of its numbers. */
+/* Check and note the beginning of a file. of: NULL: only the size of its numbers. */
 static enum err look_at(const struct array_set *set, const struct array_file *file,
                         struct rounding *of, const struct reading *r, struct errmsg *e)
 {
@@ -630,7 +637,8 @@ static enum err look_at(const struct array_set *set, const struct array_file *fi
               ? array_read_exactly(s, rows, bytes, f.header_bytes, f.header_bytes + f.bytes, e)
               : err_memory(e);
     if (!err) {
-        elems = element_floats(floats, rows, elems, f.type, f.little);
+        const size_t good = element_floats(floats, rows, elems, f.type, f.little);
+        err = good < elems ? refuse_infinite(&f, good * element_bytes(f.type), e) : ERR_OK;
         if (of)
             note_rounding(of, &f, rows, floats, elems, 0);
         note_most(&most, &f, rows, floats, elems);
@@ -640,6 +648,33 @@ static enum err look_at(const struct array_set *set, const struct array_file *fi
     mem_free(floats);
     stream_close(s);
     return err ? err_wrap(e, err, "%s: ", f.path) : ERR_OK;
+}
+
+/* The same with labels, all of them unless they are many: a class that the model does not have is refused. */
+static enum err look_at_labels(const struct array_set *set, struct rounding *of,
+                               const struct reading *r, struct errmsg *e)
+{
+    const struct array_file *f = set->labels;
+    struct contents unused = {.files = 0};
+    float most = 0, *labels = NULL;
+    if (f->bytes > LABELS_BYTES)
+        return look_at(set, f, of, r, e);
+    enum err err = contents_begin(&unused, e);
+    if (!err)
+        err = (labels = mem_floats(f->bytes)) ? ERR_OK : err_memory(e);
+    const struct array_out out = {.floats = labels,
+                                  .rounding = of,
+                                  .most = &most,
+                                  .whole = dataset_has_classes(r->job) ? "a class" : NULL};
+    if (!err)
+        err = array_read(set->format, f, out, &unused, e);
+    if (!err) {
+        say_most(f, most, r);
+        err = check_labels(f, out, r->classes, e);
+    }
+    contents_close(&unused);
+    mem_free(labels);
+    return err;
 }
 
 /* If one file has elements other than bytes, all become floats. */
@@ -671,7 +706,7 @@ static enum err set_load(const struct array_set *set, struct dataset *d, const s
     else if (!err)
         err = look_at(set, first, notes.rows, r, e);
     if (!err && r->look && !r->unlabeled)
-        err = look_at(set, set->labels, notes.labels, r, e);
+        err = look_at_labels(set, notes.labels, r, e);
     if (!err && notes.rows)
         say_rounding(notes.rows, first, r);
     if (!err && notes.labels)

@@ -962,10 +962,53 @@ static void all_is_given_back_when_any_allocation_fails(void **state)
     assert_true(n > 10);
 }
 
+/* doctor and training refuse the same files, for the same reason. */
+static void a_look_refuses_what_loading_refuses_at_once(void **state)
+{
+    struct fixture *f = *state;
+    static const char rows[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }",
+                      halves[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
+    static const float good[4] = {1, 2, 3, 4}, nan[4] = {1, NAN, 3, 4}, half[2] = {0, 0.5F},
+                       signs[2] = {-1, 1};
+    static const uint8_t last[2] = {1, 4};
+    static const struct {
+        const char *labels;
+        const void *x, *y;
+        size_t x_bytes, y_bytes;
+        const char *said;
+    } of[] = {
+        {LABELS, good, last, sizeof good, 2, "(item 1, counted from 0) is 4, the model has 4"},
+        {halves, good, half, sizeof good, sizeof half, "(item 1, counted from 0) is 0.5"},
+        {halves, good, signs, sizeof good, sizeof signs, "(item 0, counted from 0) is -1"},
+        {LABELS, good, "\1\2\3", sizeof good, 3, "bytes follow after the 2 + "},
+        {LABELS, nan, TWO, sizeof nan, 2,
+         "is not finite, or beyond 32-bit floats (row 0, number 1"},
+        {LABELS, good, TWO, sizeof good + 0, 2, NULL},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        struct dataset_look look;
+        struct dataset d;
+        char refused[sizeof f->e.text];
+        put(f, "x.npy", rows, of[i].x, of[i].x_bytes);
+        put(f, "y.npy", of[i].labels, of[i].y, of[i].y_bytes);
+        struct job job = job_of(f, both(f, "x.npy", "y.npy"));
+        enum err err = dataset_load(&d, &job, 0, CLASSES, &f->e);
+        assert_int_equal(err, of[i].said ? ERR_INPUT : ERR_OK);
+        (void)snprintf(refused, sizeof refused, "%s", f->e.text);
+        if (!err)
+            dataset_close(&d);
+        f->e.text[0] = '\0';
+        assert_int_equal(dataset_look(&look, &job, 0, CLASSES, &f->e), err);
+        assert_string_equal(f->e.text, refused);
+        assert_true(!of[i].said || strstr(refused, of[i].said));
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(a_look_refuses_what_loading_refuses_at_once),
         TEST(pairs_whose_names_have_different_numbers_are_warned_of),
         TEST(rows_that_are_named_twice_with_their_labels_are_warned_of),
         TEST(a_column_that_float32_makes_equal_is_warned_of),

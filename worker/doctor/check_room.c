@@ -360,7 +360,7 @@ void check_tables(struct check *p, struct finding *f)
         return;
     if (!p->looked || p->train.keys.lists == 0) {
         finding_say(f, VERDICT_WARN,
-                    "not estimated: the data whose keys are looked up are not on this host");
+                    "not estimated: the data whose keys are looked up could not be read");
         return;
     }
     p->tables = table_room_of(&p->job, &p->train.keys);

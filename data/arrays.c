@@ -586,6 +586,7 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
                          const struct notes *notes, struct errmsg *e)
 {
     const bool ids = job_input_ids(r->job) > 0;
+    const struct array_file *bytes = NULL, *shares = NULL; /* bytes above 1; floats up to 1 */
     uint64_t row = 0;
     enum err err = ERR_OK;
     for (size_t i = 0; i < set->n_images && !err; i++) {
@@ -609,10 +610,19 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
         if (!err) {
             contents_rows(&d->contents, set->images[i].dim[0]);
             say_most(&set->images[i], most, r);
+            if (set->images[i].type == ELEMENT_U8 && most > 1)
+                bytes = &set->images[i];
+            if (is_float(set->images[i].type) && most > 0 && most <= 1)
+                shares = &set->images[i];
             err = check_ids(&set->images[i], d, rows, r->job, e);
         }
         row += set->images[i].dim[0];
     }
+    if (!err && bytes && shares)
+        dataset_warn(r,
+                     "%s: %s has bytes up to 255, and %s floats up to 1: is one of them divided by "
+                     "255? write both in one unit",
+                     r->key, bytes->path, shares->path);
     return err;
 }
 

@@ -962,6 +962,36 @@ static void all_is_given_back_when_any_allocation_fails(void **state)
     assert_true(n > 10);
 }
 
+static void files_of_one_part_in_other_units_are_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    static const char floats[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }",
+                      bytes[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }";
+    static const float shares[4] = {0, 0.5F, 1, 0.25F}, large[4] = {0, 0.5F, 1.5F, 0.25F};
+    static const uint8_t pixels[4] = {0, 255, 128, 3}, bits[4] = {0, 1, 1, 0};
+    static const struct {
+        const float *x;
+        const uint8_t *z;
+        bool said;
+    } of[] = {{shares, pixels, true}, {large, pixels, false}, {shares, bits, false}};
+    put(f, "y.npy", LABELS, "\0\1", 2);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        struct dataset d;
+        char patterns[2400], words[400];
+        put(f, "x.npy", floats, of[i].x, sizeof shares);
+        put(f, "z.npy", bytes, of[i].z, sizeof pixels);
+        int n = snprintf(patterns, sizeof patterns, "%s\n", both(f, "x.npy", "y.npy"));
+        (void)snprintf(patterns + n, sizeof patterns - (size_t)n, "%s", both(f, "z.npy", "y.npy"));
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        assert_int_equal(load(f, &d, patterns), ERR_OK);
+        dataset_close(&d);
+        log_last_words(false, words, sizeof words);
+        log_init("test", LOG_ERROR);
+        assert_int_equal(strstr(words, "z.npy has bytes up to 255, and ") != NULL, of[i].said);
+    }
+}
+
 /* doctor and training refuse the same files, for the same reason. */
 static void a_look_refuses_what_loading_refuses_at_once(void **state)
 {
@@ -1009,6 +1039,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_look_refuses_what_loading_refuses_at_once),
+        TEST(files_of_one_part_in_other_units_are_warned_of),
         TEST(pairs_whose_names_have_different_numbers_are_warned_of),
         TEST(rows_that_are_named_twice_with_their_labels_are_warned_of),
         TEST(a_column_that_float32_makes_equal_is_warned_of),

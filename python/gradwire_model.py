@@ -990,6 +990,9 @@ class Model:
 
     def read(self, path):
         """The rows of a csv or libsvm file, one after the other, as the job file describes its format."""
+        if self.encoding is None:
+            raise ModelError(f"{path}: the rows of this model are arrays (data.format: {self.data['format']}), and read reads text: give "
+                             "predict an array, such as numpy.load(FILE)")
         return self._read_libsvm(path) if self.data["format"] == "libsvm" else self._read_csv(path)
 
     def _check_header(self, path, header):
@@ -1089,12 +1092,12 @@ class Model:
             return [[(c.fold(index), float32(weight)) for index, weight in self.encoding.field(row, c)] for row in rows]
         return [self.encoding.cell(row, c) for row in rows]
 
-    def encode(self, rows):
+    def encode(self, rows, first=0):
         """(x, vectors): the model's input (rows, features), and for each layer over a table its output (rows, width).
-        `rows`: dicts by column, or lists in the order of the columns. Without columns: an array of raw rows."""
+        `rows`: dicts by column, or lists in the order of the columns. Without columns: an array of raw rows,
+        the first of which has the number `first` in errors."""
         if self.encoding is None:
-            x = np.asarray(rows, np.float32).reshape(len(rows), *self.spec["input"])
-            return x * (np.float32(1) / np.float32(self.spec["divisor"])), {}
+            return self._array(rows, first) * (np.float32(1) / np.float32(self.spec["divisor"])), {}
         rows = self.encoding.rows(rows)
         x = np.zeros((len(rows), self.encoding.features), np.float32)
         for c in self.encoding.inputs:
@@ -1110,6 +1113,29 @@ class Model:
                 (there,) = cells.nonzero()
                 x[there, c.feature + cells[there].astype(np.int64) - 1] = 1
         return x, self.look_up(rows)
+
+    def _array(self, rows, first):
+        """An array of raw rows as floats, with the checks of a file. first: the number of its first row."""
+        shape, divisor = self.spec["input"], self.spec["divisor"]
+        try:
+            given = np.asarray(rows)
+            with np.errstate(over="ignore", invalid="ignore"):
+                x = given.astype(np.float32)
+        except (TypeError, ValueError) as e:
+            raise ModelError(f"the rows are no array of numbers: {e}") from None
+        telling = [[n for n in of if n != 1] for of in (given.shape[1:], shape)]  # a grey image equals one with one channel
+        if x.size and telling[0] not in (telling[1], [math.prod(shape)]) or not given.ndim:
+            raise ModelError(f"the array has rows of shape {list(given.shape[1:])}, model.input.shape is {shape}"
+                             + "; one row is array[None]" * (list(given.shape) == shape))
+        bad = ~np.isfinite(x) | (np.ma.getmaskarray(rows) if np.ma.is_masked(rows) else False)
+        if bad.any():
+            at = np.argwhere(bad)[0].tolist()
+            raise ModelError(f"the number at {[at[0] + first, *at[1:]]} of the array is masked, not finite, or beyond 32-bit floats")
+        most = abs(x).max(initial=0)
+        if given.dtype.kind == "f" and not first and len(x) >= WARNED_ROWS and 0 < most <= 1 and divisor >= 10:
+            warnings.warn(f"the array has floats up to {most:.3g}, and data.scale: {divisor:g} divides them again; give the numbers as "
+                          "they were before they were scaled", stacklevel=4)
+        return x.reshape(len(x), *shape)
 
     def look_up(self, rows):
         """{layer: (rows, width)}: the output of each layer that looks up rows of a table."""
@@ -1155,7 +1181,7 @@ class Model:
         """`score` of raw rows, a batch at a time."""
         rows, out = rows if self.encoding is None else self.encoding.rows(rows), []
         for i in range(0, len(rows), batch):
-            out.append(self.score(*self.encode(rows[i:i + batch])))
+            out.append(self.score(*self.encode(rows[i:i + batch], i)))
         return np.concatenate(out) if out else np.zeros((0, self.layers[-1]["shape"][0]), np.float32)
 
     def torch_module(self):

@@ -515,6 +515,64 @@ class ScoreTest(TrainCase):
 
 
 @unittest.skipUnless(NUMPY, "this Python has no numpy")
+class ArrayTest(unittest.TestCase):
+    """Arrays that predict refuses as files, or warns of."""
+
+    def setUp(self):
+        self.model = reader.Model.__new__(reader.Model)
+        self.model.encoding, self.model.spec, self.model.data = None, {"input": [2, 3, 3], "divisor": 255.0}, {"format": "npy"}
+
+    def said(self, rows):
+        with warnings.catch_warnings(record=True) as got:
+            warnings.simplefilter("always")
+            self.model.encode(rows)
+        return [str(w.message) for w in got]
+
+    def refused(self, said, rows):
+        with self.assertRaisesRegex(reader.ModelError, said):
+            self.said(rows)
+
+    def test_the_shape_of_a_row_is_that_of_the_model(self):
+        import numpy as np
+        x = np.arange(90).reshape(5, 2, 3, 3)
+        for rows in x, x.tolist(), x.reshape(5, 18), x[..., None], x.reshape(5, 1, 2, 3, 3), np.ma.array(x):
+            got, _ = self.model.encode(rows)
+            self.assertEqual((got * 255).round().tolist(), x.tolist())
+        shape = r"the array has rows of shape \[{}\], model.input.shape is \[2, 3, 3\]"
+        for rows, of in ((x.transpose(0, 3, 1, 2), "3, 2, 3"), (x.reshape(5, 6, 3), "6, 3"), (x[0], r"3, 3"), (x[0].ravel(), ""), (x[0, 0, 0, 0], "")):
+            self.refused(shape.format(of), rows)
+        self.refused(r"; one row is array\[None\]", x[0])
+        self.model.spec["input"] = [2, 2, 1]
+        self.assertEqual(self.model.encode(x[:, :, :2, 0])[0].shape, (5, 2, 2, 1))
+        self.assertEqual(self.model.encode([])[0].shape, (0, 2, 2, 1))
+        self.model.spec["input"] = [1]
+        self.assertEqual(self.model.encode([1, 2])[0].shape, (2, 1))
+
+    def test_numbers_are_finite(self):
+        import numpy as np
+        self.model.spec["input"] = [2]
+        for bad in np.nan, -np.inf, None, 1e39:
+            self.refused(r"the number at \[1, 0\] of the array is masked, not finite, or beyond 32-bit floats", [[1.0, 2.0], [bad, 3.0]])
+        with self.assertRaisesRegex(reader.ModelError, r"the number at \[2, 1\] "):
+            self.model.encode([[1.0, np.nan]], 2)
+        self.refused(r"the number at \[1, 0\] .* masked", np.ma.array([[1, 2], [3, 4]], mask=[[0, 0], [1, 0]]))
+        for rows in ["a", "b"], [[1, 2], [3]], [{"a": 1}, {"a": 2}]:
+            self.refused("the rows are no array of numbers: ", rows)
+        with self.assertRaisesRegex(reader.ModelError, r"x.npy: the rows of this model are arrays \(data.format: npy\)"):
+            self.model.read("x.npy")
+
+    def test_floats_that_are_scaled_already_are_warned_of(self):
+        import numpy as np
+        x, self.model.spec["input"] = np.linspace(0, 1, 40).reshape(20, 2), [2]
+        self.assertEqual(self.said(x), ["the array has floats up to 1, and data.scale: 255 divides them again; give the numbers as they "
+                                        "were before they were scaled"])
+        for rows in x * 1.01, x * 0, x[:19], np.ones((20, 2), np.uint8), [[0, 1]] * 20:
+            self.assertEqual(self.said(rows), [])
+        self.model.spec["divisor"] = 2.0
+        self.assertEqual(self.said(x), [])
+
+
+@unittest.skipUnless(NUMPY, "this Python has no numpy")
 class TableTest(unittest.TestCase):
     def test_the_first_values_are_those_of_the_page_about_tables(self):
         import numpy as np

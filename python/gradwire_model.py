@@ -1089,8 +1089,25 @@ class Model:
     def _keys(self, rows, name):
         c = self.encoding.keys[name]
         if self.data["format"] == "libsvm":
-            return [[(c.fold(index), float32(weight)) for index, weight in self.encoding.field(row, c)] for row in rows]
+            return [self._pairs(self.encoding.field(row, c), c) for row in rows]
         return [self.encoding.cell(row, c) for row in rows]
+
+    @staticmethod
+    def _pairs(given, c):
+        """The keys and weights of a row of libsvm, from a file or a program."""
+        found, pair = [], given
+        try:
+            for pair in given:
+                index, value = pair
+                if int(index) != index or not 0 <= int(index) <= M or not math.isfinite(value):
+                    raise ValueError
+                found.append((c.fold(int(index)), float32(value)))
+        except (TypeError, ValueError, OverflowError):
+            raise ModelError(f'column "{c.name}": {pair!r:.60} is not (index, value), with a whole index from 0 and a finite number: give a '
+                             "list of such pairs, which can be empty") from None
+        if len(found) > c.how["max_values"]:
+            raise ModelError(f'column "{c.name}": a row has more than max_values: {c.how["max_values"]} pairs')
+        return found
 
     def encode(self, rows, first=0):
         """(x, vectors): the model's input (rows, features), and for each layer over a table its output (rows, width).

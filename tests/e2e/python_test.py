@@ -514,6 +514,27 @@ class ScoreTest(TrainCase):
             reader.load(self.tmp)
 
 
+class PairsTest(unittest.TestCase):
+    def test_rows_of_libsvm_that_no_file_can_have_are_errors(self):
+        model = reader.Model.__new__(reader.Model)
+        model.data = {"format": "libsvm"}
+        model.encoding = columns({"name": "y", "kind": "label"}, {"name": "f", "kind": "keys", "key": {
+            "hash": False, "space": None, "buckets": "10", "missing": "none", "max_values": 3}})
+        keys = lambda row: model._keys(model.encoding.rows([row]), "f")[0]
+        top = 2**64 - 1
+        for pairs in [], [(1, 0.5), (12, 2)], [[1.0, 1]], ((3, 1), (2, True), (top, -1)), zip([1], [2.0]):
+            given = list(pairs)
+            self.assertEqual(keys({"f": given if isinstance(pairs, zip) else pairs}), [(int(i) % 10, float(w)) for i, w in given])
+        for pair in (1, math.nan), (1, math.inf), (1, None), (1, "1"), (1, 1e39), (1.7, 1), (-1, 1), (2**64, 1), ("1", 1), (None, 1), (1,), 1, math.nan:
+            with self.subTest(pair), self.assertRaisesRegex(reader.ModelError, re.escape(f'column "f": {pair!r} is not (index, value)')):
+                keys({"f": [(0, 1), pair]})
+        for given, shown in ((None, "None"), ("1:2", "'1'"), (5, "5"), ({1: 2.0}, "1")):
+            with self.assertRaisesRegex(reader.ModelError, f'column "f": {shown} is not \\(index'):
+                keys({"f": given})
+        with self.assertRaisesRegex(reader.ModelError, 'column "f": a row has more than max_values: 3 pairs'):
+            keys({"f": [(1, 1)] * 4})
+
+
 @unittest.skipUnless(NUMPY, "this Python has no numpy")
 class ArrayTest(unittest.TestCase):
     """Arrays that predict refuses as files, or warns of."""

@@ -48,8 +48,6 @@ static const char *optimizer_word(const struct job *job)
     return job_word_of(job_key_find("optimizer")->words, (int)job->optimizer.kind);
 }
 
-/* Trust ratios need norms over all shards, which are known only in a step of sync. If each worker clips its own batch, no process
- * knows the norm of accumulated gradients. In geo the optimizer runs at workers, which come and go. */
 static enum err check_optimizer(struct job_reader *r)
 {
     const struct job *job = r->job;
@@ -58,8 +56,10 @@ static enum err check_optimizer(struct job_reader *r)
     const bool sync = job->training.update == UPDATE_SYNC;
     char exclude[JOB_PATH_MAX], use_ema[JOB_PATH_MAX];
     const struct job_rule rules[] = {
+        /* Trust ratios need norms over all shards, which are known only in a step of sync. */
         {optimizer_is_trusted(o) && !sync, "optimizer", optimizer_word(job),
          "%s needs training.update: sync"},
+        /* If each worker clips its own batch, no process knows the norm of accumulated gradients. */
         {o->accumulation_steps > 1 && !sync && job->training.clip_norm > 0,
          "training.gradient_accumulation_steps", NULL,
          "training.clip_norm needs the norm of the mean of accumulated gradients, which only "
@@ -67,6 +67,7 @@ static enum err check_optimizer(struct job_reader *r)
         {job->decay_exclude[0] && !(o->weight_decay > 0),
          job_option_path(&of, "exclude_from_weight_decay", exclude), NULL,
          "weight_decay is 0, so no tensor is decayed; set weight_decay, or remove it"},
+        /* In geo the optimizer runs at workers, which come and go. */
         {o->use_ema && job->training.update == UPDATE_GEO, job_option_path(&of, "use_ema", use_ema),
          NULL,
          "with training.update: geo, each worker has its own optimizer, and no common average "
@@ -124,11 +125,11 @@ static enum err check_augment(struct job_reader *r)
     return ERR_OK;
 }
 
-/* Refuse data.train together with the synthetic format: the user would train on generated data without noticing. */
-static enum err check_files(struct job_reader *r)
+static enum err check_source(struct job_reader *r)
 {
     const struct job *job = r->job;
     const char *key = job->data.train ? "data.train" : job->data.eval ? "data.eval" : NULL;
+    /* The user would train on generated data without noticing. */
     if (job->data.format == DATA_SYNTHETIC && key)
         return job_refuse(r, NULL, key,
                           "data.format: synthetic reads no files; set data.format to the files' "
@@ -266,10 +267,6 @@ enum err job_check_workers(const struct job *job, uint32_t workers, struct errms
 #define X(name, word, number, kind) WHOLE_##kind(word)
 #define WHOLE CODEC_MAP(X)
 
-/* In geo, a push round moves the worker's copy by its own values and the shards by the received ones: they must be equal. top_k
- * adds unsent values to a later gradient. The sum stays the same only if the update is linear in the gradient. It is also not allowed
- * where a process must see complete gradients by a given time. In async and ssp, each worker gets its replies at different times, so
- * a difference would need a copy of each worker's parameters. */
 static enum err check_compression(struct job_reader *r)
 {
     static const char key[] = "compression.push", reply_key[] = "compression.reply";
@@ -280,12 +277,15 @@ static enum err check_compression(struct job_reader *r)
     const bool difference =
         reply != CODEC_AUTO && codec_kind_mask(CODEC_IS_DIFFERENCE) >> reply & 1;
     const struct job_rule rules[] = {
+        /* In geo, a push round moves the worker's copy by its own values and the shards by the received ones: they must be equal. */
         {update == UPDATE_GEO && push != CODEC_RAW, key, codec_str(push),
          "%s is for gradients, and training.update: geo sends changes of parameters; allowed here: "
          "none"},
+        /* top_k adds unsent values to a later gradient: the sum stays the same only if the update is linear in the gradient. */
         {top_k && !optimizer_is_linear(&job->optimizer), key, optimizer_word(job),
          "top_k sends each gradient in parts, and %s divides by the size of complete gradients; "
          "allowed with optimizer: sgd, with or without momentum"},
+        /* Nor is it allowed where a process must see complete gradients by a given time. */
         {top_k && update == UPDATE_SSP, key, NULL,
          "top_k holds back a part of each gradient, and training.update: ssp promises complete "
          "ones; allowed with training.update: sync, async"},
@@ -302,9 +302,11 @@ static enum err check_compression(struct job_reader *r)
         {top_k && async && job->optimizer.use_ema, key, NULL,
          "top_k in async pushes remaining parts separately, and use_ema would average them "
          "wrongly; remove one of the two"},
+        /* In geo, the servers must move by exactly the same amount as the worker. */
         {update == UPDATE_GEO && reply != CODEC_RAW, reply_key, codec_str(reply),
          "with training.update: geo, workers and servers must apply the same numbers, and %s can "
          "change them; allowed here: none"},
+        /* Each worker gets its replies at different times, so a difference would need a copy of each worker's parameters. */
         {update != UPDATE_SYNC && difference, reply_key, codec_str(reply),
          "%s sends differences from what all workers have, which only training.update: sync knows; "
          "allowed here: " WHOLE "auto"},
@@ -483,7 +485,7 @@ static enum err read_tree(struct job_reader *r, const struct job_node *root)
 {
     static enum err (*const checks[])(struct job_reader *) = {
         job_settle_inputs, check_trainable,     settle_rate,          job_settle_tables,
-        check_optimizer,   settle_microbatches, job_check_update,     check_files,
+        check_optimizer,   settle_microbatches, job_check_update,     check_source,
         check_augment,     job_check_csv,       check_compression,    check_monitor,
         check_unused,      job_check_tables,    job_check_embeddings,
     };

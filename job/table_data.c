@@ -41,8 +41,6 @@ static const struct job_word key_missing_words[] = {
     LAST_WORD,
 };
 
-/* The characters themselves. "\t" in double quotes is a tab; without double quotes it is the two characters \t,
- * and means a tab, too. */
 #define COLUMN_KEY(name, type, member, text, ...)                                                  \
     ROW(JOB_COLUMN_PREFIX name, type, job_column, member, text, .identity = true, __VA_ARGS__)
 #define COLUMN_NAME(word, example_)                                                                \
@@ -231,6 +229,7 @@ static const struct job_key keys[] = {
         EXAMPLE("names"), .identity = true,
         WORDS(WORD("none", HEADER_NONE), WORD("skip", HEADER_SKIP), WORD("names", HEADER_NAMES)),
         .fallback = "none", OF_CSV),
+    /* "\t" in double quotes is a tab; without double quotes it is the two characters \t, and means a tab, too */
     JOB_KEY("data.delimiter", WORD, data.csv.delimiter,
             "`csv`: the character between fields. You can also write the character, in quotes: "
             "`\"\\t\"`.",

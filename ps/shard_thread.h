@@ -20,7 +20,7 @@ enum shard_letter {
     SHARD_STATUS, /* number: thread; data: struct shard_report, for the reply to a chief's hello */
     SHARD_MEASURED, /* the same, for HTTP */
     SHARD_FENCED,   /* number: incarnation */
-    SHARD_STORE,    /* number: an object of ps/chief_place.h */
+    SHARD_STORE,    /* number: an object of chief_place.h */
     SHARD_SNAPSHOT, /* number: thread; data: struct shard_snapshot, sent on entering and after each snapshot */
 };
 

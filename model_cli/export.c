@@ -186,9 +186,11 @@ static enum err write_format(const struct exporter *x, struct errmsg *e)
         return saved_model_write(x->path, x->graph, print_size, e);
     case EXPORT_KERAS:
         return keras_export(x->path, &x->folder, e);
-    default:
-        return export_folder_write(x->path, &x->folder, e);
+    case EXPORT_SAFETENSORS:
+    case EXPORT_FORMATS: /* is none */
+        break;
     }
+    return export_folder_write(x->path, &x->folder, e);
 }
 
 static enum err choose_format(struct exporter *x, struct errmsg *e)

@@ -367,7 +367,7 @@ static void read_regularizer(const struct reading *r)
         cannot(r, "a job has only L1, L2 and L1L2");
 }
 
-/* By rule; NULL: nothing is read. */
+/* By rule; of SKIP nothing is read. */
 static void (*const read_by[])(const struct reading *r) = {
     [TRAINS] = read_trains,
     [TYPE] = read_type,
@@ -382,6 +382,7 @@ static void (*const read_by[])(const struct reading *r) = {
     [FIRST_VALUE] = read_first_value,
     [REGULARIZER] = read_regularizer,
 };
+_Static_assert(sizeof read_by / sizeof *read_by == RULES, "each rule has its reader");
 
 /* Keras writes null for an option that was not given. Any other value of an option that this release does not know may
  * change what the layer computes. */
@@ -394,7 +395,7 @@ static void read_options(struct config_lines *to, const struct config_layer *l, 
         struct reading r = {.to = to, .layer = l, .value = value};
         char shown[CONFIG_SHOWN_BYTES];
         const bool known = keras_option_find(&r.option, word, key);
-        if (known && read_by[r.option.rule])
+        if (known && r.option.rule != SKIP)
             read_by[r.option.rule](&r);
         else if (!known && !json_is_null(value))
             config_refuse(to, l, "its option %.60s (%s) is not known here", key,

@@ -26,6 +26,7 @@ enum rule {
     INITIALIZER, /* of a layer that has this option in a job */
     FIRST_VALUE, /* an initializer that a job cannot set: it must be `arg`, or the file has weights */
     REGULARIZER,
+    RULES
 };
 
 struct keras_option {

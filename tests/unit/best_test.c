@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/mem.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
@@ -37,6 +38,21 @@ static int end(void **state)
 {
     (void)state;
     return folder_remove(folder);
+}
+
+/* The weights of a large model are many: nothing is allocated for a file that is not there. */
+static void without_a_best_no_memory_is_taken(void **state)
+{
+    (void)state;
+    struct best b;
+    struct errmsg e = {""};
+    mem_fail_at(0);
+    enum err err = best_init(&b, &job, &layout, folder, folder_place(folder), NULL, &e);
+    bool fired = mem_fail_fired();
+    mem_fail_at(-1);
+    assert_int_equal(err, ERR_OK);
+    assert_false(fired || b.has || b.lost);
+    best_close(&b);
 }
 
 static struct best opened_for(const struct contents *data)
@@ -462,6 +478,7 @@ static void rows_of_another_cut_with_the_same_number_are_not_the_bests(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(without_a_best_no_memory_is_taken, begin, end),
         cmocka_unit_test_setup_teardown(the_best_of_other_evaluation_data_is_refused, begin, end),
         cmocka_unit_test_setup_teardown(what_a_killed_chief_was_writing_is_removed, begin, end),
         cmocka_unit_test_setup_teardown(the_least_loss_is_kept_and_read_back, begin, end),

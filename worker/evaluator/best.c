@@ -230,9 +230,12 @@ static enum err best_check_file(const struct best *b, struct errmsg *e)
 static enum err best_restore(struct best *b, struct errmsg *e)
 {
     json_t *notes = NULL;
-    enum err err = best_check_file(b, e);
+    int64_t written_ms;
+    enum err err = place_stat(&b->place, EXPORT_WEIGHTS, &written_ms, e);
     if (err == ERR_NOTFOUND)
         return ERR_OK;
+    if (!err)
+        err = best_check_file(b, e);
     if (!err)
         err = export_notes(&b->place, &notes, e);
     if (!err)

@@ -116,10 +116,11 @@ enum err place_stat(const struct place *p, const char *name, int64_t *written_ms
  * missing. Errors: ERR_IO; ERR_NOMEM, also for any error of `each`. */
 enum err place_list(const struct place *p, const char *folder, place_each *each, void *ctx,
                     struct errmsg *e) MUST_CHECK;
-/* Removes an object; it does not come back after a power cut. Errors: ERR_NOTFOUND; ERR_STATE it is held; ERR_IO. */
+/* Removes an object; it does not come back after a power cut. Errors: ERR_NOTFOUND; ERR_STATE it is held, or of dirguard_check;
+ * ERR_IO. */
 enum err place_remove(const struct place *p, const char *name, struct errmsg *e) MUST_CHECK;
 /* Removes all objects of a folder, also those that are held; some may come back after a power cut. With `leftovers` only what
- * writers left that were killed. Failures are logged. */
+ * writers left that were killed. Failures are logged; nothing is removed if dirguard_check fails. */
 void place_clear(const struct place *p, const char *folder, bool leftovers);
 
 /* Holds an object: no process's place_remove removes it until place_release, or the end of this process. If the storage has no

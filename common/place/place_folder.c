@@ -14,6 +14,7 @@
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/process/dirlock.h"
 
 /* ---- writing ---- */
 
@@ -137,6 +138,8 @@ static enum err folder_remove(const struct place *p, const char *name, struct er
 {
     char path[FILES_PATH_MAX];
     enum err err = place_path(p, name, path, e);
+    if (!err)
+        err = dirguard_check(e);
     if (err)
         return err;
     int lock = lock_for_removal(path);
@@ -156,7 +159,7 @@ static enum err folder_remove(const struct place *p, const char *name, struct er
 static void folder_clear(const struct place *p, const char *folder, bool leftovers)
 {
     char path[FILES_PATH_MAX];
-    if (place_path(p, folder, path, NULL))
+    if (place_path(p, folder, path, NULL) || dirguard_check(NULL))
         return;
     files_clean(path, leftovers);
     if (!leftovers && rmdir(path) != 0 && errno != ENOENT)

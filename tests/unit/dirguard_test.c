@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/place/place.h"
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "tests/lib/folder.h"
@@ -72,6 +73,26 @@ static void dirguard_notices_a_directory_that_is_gone(void **state)
     assert_int_equal(access(dir, F_OK), -1);
 }
 
+static void dirguard_removes_nothing_from_the_place_of_another_job(void **state)
+{
+    (void)state;
+    struct errmsg e = {""};
+    char best[2 * FOLDER_BYTES], table[3 * FOLDER_BYTES];
+    struct place place;
+    (void)snprintf(best, sizeof best, "%s/best", dir);
+    (void)snprintf(table, sizeof table, "%s/tables/t", best);
+    place_folder(&place, NULL, best);
+    assert_int_equal(rename(dir, aside), 0);
+    assert_int_equal(dirguard_begin(aside, lock, &e), ERR_OK);
+    assert_int_equal(place_put(&place, "tables/t", "rows", 4, &e), ERR_OK);
+    assert_int_equal(dirguard_begin(dir, lock, &e), ERR_OK);
+    place_clear(&place, "tables", false);
+    assert_int_equal(access(table, F_OK), 0);
+    assert_int_equal(place_remove(&place, "tables/t", &e), ERR_STATE);
+    assert_non_null(strstr(e.text, "its lock is not the file that this job holds"));
+    assert_int_equal(access(table, F_OK), 0);
+}
+
 static void dirguard_names_the_process_that_has_locked_another_directory_there(void **state)
 {
     (void)state;
@@ -129,6 +150,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(dirguard_is_silent_while_the_directory_stays, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(dirguard_notices_a_directory_that_is_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(dirguard_removes_nothing_from_the_place_of_another_job,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(
             dirguard_names_the_process_that_has_locked_another_directory_there, setup, teardown),
         cmocka_unit_test_setup_teardown(dirguard_keeps_its_verdict_when_the_directory_comes_back,

@@ -388,7 +388,7 @@ static void supervisor_write_pids(const struct supervisor *s)
 
 /* ---- progress ---- */
 
-static void remote_progress(void *arg, const char *bytes, size_t n)
+static void progress_bytes(void *arg, const char *bytes, size_t n)
 {
     struct supervisor *s = arg;
     progress_lines_feed(&s->monitor.lines, bytes, n, monitor_on_line, &s->monitor);
@@ -401,7 +401,7 @@ static void on_progress(evutil_socket_t fd, short what, void *arg)
     char bytes[4096];
     ssize_t n;
     while ((n = read(fd, bytes, sizeof bytes)) > 0)
-        remote_progress(arg, bytes, (size_t)n);
+        progress_bytes(arg, bytes, (size_t)n);
 }
 
 static void on_width(evutil_socket_t sig, short what, void *arg)
@@ -767,7 +767,7 @@ static const struct process_events supervisor_events = {
     .ended = remote_ended,
     .lost = remote_lost,
     .failed = remote_failed,
-    .progress = remote_progress,
+    .progress = progress_bytes,
     .end = remote_end,
 };
 

@@ -191,7 +191,7 @@ static void train_write_http(const struct train *t)
     free(text);
 }
 
-static void train_tell_page(const struct train *t)
+static void train_open_page(const struct train *t)
 {
     char url[PAGE_URL_BYTES];
     struct errmsg e = {""};
@@ -275,7 +275,7 @@ static enum err train_locked(struct train *t, struct supervisor_result *result, 
                             : crew_settle_here(&t->crew, &t->options, &t->job, &t->here,
                                                t->progress[1], t->dir.lock_fd, e);
     if (!err) {
-        train_tell_page(t);
+        train_open_page(t);
         err = train_supervise(t, result, e);
     }
     (void)close(t->progress[0]);

@@ -39,22 +39,34 @@ static bool keeps_zero(const struct op *op)
            op->activation != ACT_SOFTMAX && op->activation != ACT_SOFTPLUS;
 }
 
-/* The flags of an op whose output is parts next to each other: ranges of the features, or the inputs. */
-static enum err join_flags(struct walk *w, uint32_t i, struct errmsg *e)
+static enum err select_flags(struct walk *w, uint32_t i, struct errmsg *e)
 {
     const struct op *op = &w->model->op[i];
-    const bool selects = op->type == &select_op;
     uint8_t *flags = mem_zalloc(op->out, 1);
     if (!flags)
         return no_memory(e);
     size_t at = 0;
-    for (uint32_t k = 0; k < (selects ? op->select.ranges : op->inputs); k++) {
-        const struct feature_range *of = selects ? &w->model->range[op->select.first + k] : NULL;
-        const uint8_t *part = of ? w->value[0] + of->first : w->value[op->input[k]];
-        const size_t n = of ? of->n : op->width[k];
-        if (part)
-            memcpy(flags + at, part, n);
-        at += n;
+    for (uint32_t r = 0; r < op->select.ranges; r++) {
+        const struct feature_range *of = &w->model->range[op->select.first + r];
+        memcpy(flags + at, w->value[0] + of->first, of->n);
+        at += of->n;
+    }
+    enum err err = growth_keep(&w->value[i + 1], flags, op->out, e);
+    mem_free(flags);
+    return err;
+}
+
+static enum err join_flags(struct walk *w, uint32_t i, struct errmsg *e)
+{
+    const struct op *op = &w->model->op[i];
+    uint8_t *flags = mem_zalloc(op->out, 1);
+    if (!flags)
+        return no_memory(e);
+    size_t at = 0;
+    for (uint32_t k = 0; k < op->inputs; k++) {
+        if (w->value[op->input[k]])
+            memcpy(flags + at, w->value[op->input[k]], op->width[k]);
+        at += op->width[k];
     }
     enum err err = growth_keep(&w->value[i + 1], flags, op->out, e);
     mem_free(flags);
@@ -70,7 +82,9 @@ static enum err growth_step(struct walk *w, uint32_t i, struct errmsg *e)
     if (!grows)
         return ERR_OK;
     const uint8_t *first = w->value[op->input[0]];
-    if (op->type == &select_op || (op->outer == 1 && op->type->side_by_side))
+    if (op->type == &select_op)
+        return select_flags(w, i, e);
+    if (op->outer == 1 && op->type->side_by_side)
         return join_flags(w, i, e);
     if (op->outer == 1 && op->layer->kind == LAYER_DENSE && op->tensors)
         return growth_keep(&w->growth->fresh[op->tensor], first, op->in, e);

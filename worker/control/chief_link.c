@@ -190,13 +190,17 @@ static void on_failed(struct chief_link *l, const Gradwire__Done *m)
     l->unfit = false;
 }
 
+static bool is_own_fault(const Gradwire__Refuse *m)
+{
+    return m->reason == GRADWIRE__REASON__OTHER_LISTS || m->reason == GRADWIRE__REASON__NO_TOKEN ||
+           m->reason == GRADWIRE__REASON__OTHER_NAME || m->reason == GRADWIRE__REASON__OTHER_DATA ||
+           m->reason == GRADWIRE__REASON__OTHER_VERSION || m->encoding.len > 0;
+}
+
 static void on_refuse(struct chief_link *l, const Gradwire__Refuse *m)
 {
     l->by_ps = !l->to_chief;
-    l->unfit =
-        m->reason == GRADWIRE__REASON__OTHER_LISTS || m->reason == GRADWIRE__REASON__NO_TOKEN ||
-        m->reason == GRADWIRE__REASON__OTHER_NAME || m->reason == GRADWIRE__REASON__OTHER_DATA ||
-        m->reason == GRADWIRE__REASON__OTHER_VERSION || m->encoding.len > 0;
+    l->unfit = is_own_fault(m);
     control_refused(&l->control->config, l->to_chief ? "the chief" : "ps 0", m, l->refusal);
 }
 

@@ -107,27 +107,36 @@ void csv_batch_free(struct csv_batch *b)
 
 /* ---- lines ---- */
 
-/* The same names, in any order, with other quotes, blanks and case. One name alone is likely to be a value in another case, and
- * with texts that are not read in any. */
+/* One name alone is likely to be a value in another case, and with texts that are not read in any. */
+static bool is_name(const struct csv_header_line *h, uint32_t k, const char *text, size_t bytes)
+{
+    return h->name[k].bytes == bytes &&
+           (h->named > 1 ? strncasecmp : strncmp)(h->name[k].at, text, bytes) == 0;
+}
+
+/* The same names, in any order, with other quotes, blanks and case. Names that are all numbers are likely to be values, and without
+ * a header a column that is not read has any text: then the others are at their places. */
 static bool has_names(const struct csv_piece *p, const char *text, size_t bytes)
 {
     const struct csv_header_line *h = &p->header;
+    const bool placed = !h->bytes && h->named < h->names;
     uint64_t found = 0;
-    uint32_t fields = 0, others = 0;
-    if (h->names > CSV_HEADER_NAMES || (h->named == 1 && h->names > 1))
+    uint32_t fields = 0;
+    if (h->names > CSV_HEADER_NAMES || !h->words || (h->named == 1 && h->names > 1))
         return false;
     for (const char *at = text, *end = text + bytes; at; fields++) {
         const char *stop = memchr(at, p->grammar.delimiter, (size_t)(end - at));
         size_t n = (size_t)((stop ? stop : end) - at);
-        uint32_t k = 0;
-        csv_hint_strip(&at, &n, p->grammar.quotes);
-        while (k < h->names && (found >> k & 1 || !n || h->name[k].bytes != n ||
-                                (h->named > 1 ? strncasecmp : strncmp)(h->name[k].at, at, n) != 0))
-            k++;
-        if (k < h->names)
-            found |= (uint64_t)1 << k;
-        else if (++others > h->names - h->named)
+        const uint32_t last = placed && fields < h->names ? fields + 1 : h->names;
+        uint32_t k = placed ? fields : 0;
+        if (!placed || (k < last && h->name[k].bytes)) {
+            csv_hint_strip(&at, &n, p->grammar.quotes);
+            while (k < last && (found >> k & 1 || !is_name(h, k, at, n)))
+                k++;
+        }
+        if (k >= last)
             return false;
+        found |= (uint64_t)1 << k;
         at = stop ? stop + 1 : NULL;
     }
     return fields == h->names;

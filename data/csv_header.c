@@ -592,6 +592,7 @@ static void add_header_name(struct csv_header_line *h, const char *name, size_t 
         h->name[h->names] = (struct csv_text){name, (uint32_t)bytes};
     h->names++;
     h->named += bytes > 0;
+    h->words += csv_hint_is_name(name, bytes);
     if (bytes) {
         batch_set_bit(h->begins, (unsigned char)tolower((unsigned char)*name));
         batch_set_bit(h->begins, (unsigned char)toupper((unsigned char)*name));
@@ -706,7 +707,8 @@ enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct
     if (err)
         return err_wrap(e, err, "%s: ", file->path);
     if (header == HEADER_NONE) {
-        name_columns(file, f->job);
+        if (!f->libsvm)
+            name_columns(file, f->job);
         file->names_line = file->names.all ? line : 0;
         return ERR_OK;
     }

@@ -78,8 +78,8 @@ struct csv_header_line {
     const char *at; /* the header's line */
     uint32_t bytes; /* 0: there is none */
     struct csv_text name[CSV_HEADER_NAMES];
-    uint32_t names, named; /* named: those that are not empty: others stand for any text */
-    uint8_t begins[32];    /* bits of the bytes that the line can begin with */
+    uint32_t names, named, words; /* named: those that are not empty; words: that are no numbers */
+    uint8_t begins[32];           /* bits of the bytes that the line can begin with */
 };
 
 /* One piece: whole rows of text, and the rows of cells made from them. */

@@ -887,6 +887,17 @@ static void a_header_that_comes_again_is_named(void **state)
     setup(&f, WORD_LABEL ", header: skip, bad_rows: skip", NULL, 0);
     warns(&f, "w,y\na,1\nw,y\n", "1 bad rows of 2 are left out; the first: ");
     teardown(&f);
+    setup(&f,
+          "header: skip, columns: [category: w, ignore: i, label: {name: y, classes: [a, '*']}]",
+          NULL, 0);
+    warns(&f, "w,,y\nb,1,a\nw,2,y\n", "nothing"); /* a name that is empty is no other text */
+    warns(&f, "w,,y\nb,1,a\nY,\"\",w\n", said);
+    teardown(&f);
+    setup(&f, "header: names, columns: [category: '0', label: {name: '1', classes: ['0', '1']}]",
+          NULL, 0);
+    warns(&f, "0,1\n1,1\n0,0\n1,0\n", "nothing");
+    warns(&f, "0,1\n1,1\n0,1\n0,0\n", said);
+    teardown(&f);
 }
 
 static void a_header_behind_rows_without_one_is_named(void **state)
@@ -899,7 +910,7 @@ static void a_header_behind_rows_without_one_is_named(void **state)
     static const struct {
         const char *text, *said;
     } files[] = {{"1,b,a\n2,c,x\nid,W,\"y\"\n3,b,a\nid,w,y\n", said},
-                 {"1,b,a\n2,c,x\ny,id,w\n", said},
+                 {"1,b,a\n2,c,x\ny,id,w\nid,y,w\n1,y,w\n", "nothing"},
                  {"id,w,y\n2,c,a\n3,b,x\n", first},
                  {"1,b,a\nw,b,a\nw,w,x\ny,y,y\nw,b,x\n", "nothing"}};
     struct fixture f;
@@ -911,6 +922,12 @@ static void a_header_behind_rows_without_one_is_named(void **state)
     }
     setup(&f, "columns: [ignore: w, number, label: {name: y, classes: [a, '*']}]", NULL, 0);
     warns(&f, "1,1,a\n2,2,x\ny,3,a\n", "nothing"); /* a text that is not read */
+    teardown(&f);
+    setup(&f, "columns: [category: w, label: {name: y, classes: [a, '*']}]", NULL, 0);
+    warns(&f, "b,a\nc,x\nY,w\n", said); /* in another order */
+    teardown(&f);
+    setup(&f, "columns: [category: '0', label: {name: '1', classes: ['0', '1']}]", NULL, 0);
+    warns(&f, "1,1\n0,0\n1,0\n0,1\n", "nothing"); /* names as pandas gives them are values */
     teardown(&f);
     refuses(
         NUMBER_LABEL, "1,2\na,y\n",

@@ -255,6 +255,9 @@ static void a_line_that_cannot_be_read_is_refused_with_file_and_line(void **stat
     } cases[] = {
         {"x 1:1",
          "the label \"x\" is not a number; name the values of the label by its classes: [...]"},
+        {"y,features", /* a csv */
+         "the label \"y,features\" is not a number; name the values of the label by its classes: "
+         "[...]"},
         {"1:1 2:1", "the line has no label, it begins with the pair \"1:1\""},
         {"1 1:1 # all\r0 2:2\r", CSV_LONE_RETURN},
         {"# all\r1 1:1", CSV_LONE_RETURN},

@@ -132,7 +132,8 @@ static enum err learned_note_float(struct learned *t, uint32_t cell, struct batc
     double wide;
     v = rounding_flushed(v);
     const bool tiny = v == 0 && memchr(text.at, '-', text.bytes);
-    if ((text.bytes <= SHORT_BYTES && !tiny) || !(sampled || rounding_picks(v)))
+    const bool kept = text.bytes <= SHORT_BYTES && !tiny;
+    if (kept ? !sampled || !t->rounding[cell] : !sampled && !rounding_picks(v))
         return ERR_OK;
     if (is_integer(text, &integer))
         return note_rounding(t, cell, rounding_key_of_integer(integer), v, sampled);

@@ -2333,6 +2333,13 @@ static void a_column_that_float32_makes_equal_is_warned_of(void **state)
         warning_of("number: t", tiny[i], 1, 1, 60, said);
         assert_non_null(strstr(said, "a sample has about 60 different numbers, but about 1 in"));
     }
+    struct fixture f;
+    setup(&f, "columns: [number: t, label: y]", NULL, 0); /* most are left */
+    char text[100 * 16], *at = text;
+    for (int i = 0; i < 100; i++)
+        at += sprintf(at, i % 5 ? "0.%03d,%d\n" : "%de-60,%d\n", i + 1, i % 2);
+    warns(&f, text, "nothing");
+    teardown(&f);
     static const struct {
         const char *column, *fmt;
         double first, step;

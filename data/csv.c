@@ -126,6 +126,7 @@ struct csv {
     const struct csv_file *empty_in, *first_empty_in; /* of the first of `between` */
     struct spelling *spelled;                         /* (inputs + 2) of each column, or NULL */
     struct unknown *unknown;                          /* (inputs) */
+    struct vocabulary *key_words;                     /* (LEARNED_KEYS) */
     enum err err;
     struct errmsg e; /* the first error in the order of the text */
     struct errmsg first_bad;
@@ -555,6 +556,24 @@ static void note_unknown(struct csv *c, const struct work *w)
     }
 }
 
+/* In the order of the text, so that any number of threads have the same words. A thread that adds to a full sample stops at its own. */
+static enum err join_key_words(struct csv *c, struct work *w, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < w->piece.learned.keys && !err; i++) {
+        struct vocabulary *words = &w->piece.learned.key_words[i], *all = &c->key_words[i];
+        for (uint32_t k = 0, number; k < words->count && all->count < LEARNED_KEY_WORDS && !err;
+             k++) {
+            size_t bytes;
+            const char *word = vocabulary_text(words, k, &bytes);
+            err = vocabulary_add(all, word, bytes, &number) ? err_memory(e) : ERR_OK;
+        }
+        if (all->count < LEARNED_KEY_WORDS)
+            vocabulary_clear(words);
+    }
+    return err;
+}
+
 static void join_contents(struct csv *c, const struct work *w)
 {
     if (c->reading->sink)
@@ -576,7 +595,8 @@ static enum err join_spread(struct csv *c, struct work *w, struct errmsg *e)
         return ERR_OK;
     dataset_see_also(&c->seen, &w->seen);
     c->spread_rows += w->piece.rows;
-    return join_rows(c, w, e);
+    enum err err = join_key_words(c, w, e);
+    return err ? err : join_rows(c, w, e);
 }
 
 static enum err join(struct csv *c, struct work *w, struct errmsg *e)
@@ -597,6 +617,8 @@ static enum err join(struct csv *c, struct work *w, struct errmsg *e)
     enum err err = count_bad(c, w, e);
     if (!err)
         err = check_signs(c, w, e);
+    if (!err)
+        err = join_key_words(c, w, e);
     return err ? err : join_rows(c, w, e);
 }
 
@@ -1103,25 +1125,11 @@ static enum err note_words(const struct csv *c, struct errmsg *e)
     return err;
 }
 
-static enum err note_key_words(const struct csv *c, uint32_t threads, uint32_t key,
-                               struct errmsg *e)
+static enum err note_key_words(const struct csv *c, uint32_t key, struct errmsg *e)
 {
     const struct table_key *k = &c->table->schema->key[key];
-    struct vocabulary all = {.count = 0};
-    enum err err = ERR_OK;
-    for (uint32_t t = 0; t < threads; t++) {
-        const struct vocabulary *words = &c->work[t].piece.learned.key_words[key];
-        for (uint32_t i = 0, number; i < words->count && !err; i++) {
-            size_t bytes;
-            const char *word = vocabulary_text(words, i, &bytes);
-            err = vocabulary_add(&all, word, bytes, &number) ? err_memory(e) : ERR_OK;
-        }
-    }
-    if (!err)
-        err = words_note(k->name, &all, k->kind == COLUMN_KEYS, &c->format.meaning.missing,
-                         c->reading, e);
-    vocabulary_close(&all);
-    return err;
+    return words_note(k->name, &c->key_words[key], k->kind == COLUMN_KEYS,
+                      &c->format.meaning.missing, c->reading, e);
 }
 
 static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
@@ -1133,8 +1141,9 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     c->spelled =
         c->format.meaning.markers ? mem_zalloc((size_t)inputs + 2, sizeof *c->spelled) : NULL;
     c->unknown = mem_zalloc(inputs, sizeof *c->unknown);
-    bool all =
-        c->file && c->tail && c->work && c->unknown && (c->spelled || !c->format.meaning.markers);
+    c->key_words = mem_zalloc(LEARNED_KEYS, sizeof *c->key_words);
+    bool all = c->file && c->tail && c->work && c->unknown && c->key_words &&
+               (c->spelled || !c->format.meaning.markers);
     enum err err = all ? ERR_OK : err_memory(e);
     for (uint32_t i = 0; i < threads && !err; i++)
         err = work_init(&c->work[i], c, e);
@@ -1161,7 +1170,8 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     for (uint32_t i = 0; !err && c->work[0].piece.learned.divided && i < c->table->schema->keys;
          i++) {
         say_divided(c, threads, i);
-        err = note_key_words(c, threads, i, e);
+        if (i < c->work[0].piece.learned.keys)
+            err = note_key_words(c, i, e);
     }
     if (!err && c->work[0].piece.learned.rounding)
         say_rounding(c, threads);
@@ -1173,6 +1183,9 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     mem_free(c->file);
     mem_free(c->spelled);
     mem_free(c->unknown);
+    for (uint32_t i = 0; i < LEARNED_KEYS && c->key_words; i++)
+        vocabulary_close(&c->key_words[i]);
+    mem_free(c->key_words);
     mem_free(c->tail);
     mem_free(c->work);
     return err;

@@ -39,8 +39,8 @@ enum err learned_init(struct learned *t, const struct table_schema *s, bool samp
                           .rounded = rounded_inputs(s)};
     t->rounding = samples ? mem_zalloc(inputs + 1, sizeof *t->rounding) : NULL;
     t->divided = samples ? mem_zalloc((size_t)s->keys + 1, sizeof *t->divided) : NULL;
-    t->key_words = samples ? mem_zalloc((size_t)s->keys + 1, sizeof *t->key_words) : NULL;
-    t->keys = t->key_words ? s->keys : 0;
+    t->key_words = samples ? mem_zalloc(LEARNED_KEYS, sizeof *t->key_words) : NULL;
+    t->keys = !t->key_words ? 0 : s->keys < LEARNED_KEYS ? s->keys : LEARNED_KEYS;
     t->spelled = spelled ? mem_zalloc((size_t)inputs + 2, sizeof *t->spelled) : NULL;
     return ((t->rounding && t->divided && t->key_words) || !samples) && (t->spelled || !spelled) &&
                    t->seen && t->unknown && t->words
@@ -123,7 +123,8 @@ static enum err note_rounding(struct learned *t, uint32_t cell, uint64_t number,
     return *of ? ERR_OK : ERR_NOMEM;
 }
 
-/* Up to 8 characters have at most 8 digits, of which float32 keeps more than a tenth apart, unless their exponent makes them 0. */
+/* Up to 8 characters have at most 8 digits, of which float32 keeps more than a tenth apart, unless their exponent makes them 0. In a
+ * column that others were noted of they count as different numbers that are left. */
 static enum err learned_note_float(struct learned *t, uint32_t cell, struct batch_text text,
                                    float v, bool sampled)
 {
@@ -169,9 +170,9 @@ static void learned_note_divided(struct learned_divided *d, struct batch_text te
 /* Add the text of a key to a sample, of which a few are enough. */
 static enum err learned_note_key(struct vocabulary *words, struct batch_text t)
 {
-    enum { WORDS = 1024, WORD_BYTES = 256 };
+    enum { WORD_BYTES = 256 };
     uint32_t number;
-    return words->count < WORDS && t.bytes <= WORD_BYTES
+    return words->count < LEARNED_KEY_WORDS && t.bytes <= WORD_BYTES
                ? vocabulary_add(words, t.at, t.bytes, &number)
                : ERR_OK;
 }
@@ -595,7 +596,7 @@ INLINED void add_at(struct encoding *x, uint32_t row, uint32_t i, float weight)
 /* A field with the texts of keys, not their numbers. */
 static void note_key_text(struct encoding *x, uint32_t row)
 {
-    if (row < x->sampled && x->t->key_words && encode_key_column(x)->options.hash)
+    if (row < x->sampled && x->field->cell < x->t->keys && encode_key_column(x)->options.hash)
         keep_error(x, learned_note_key(&x->t->key_words[x->field->cell], batch_text(x->c, row)));
 }
 

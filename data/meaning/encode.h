@@ -43,6 +43,9 @@ struct learned_unknown {
     char shown[CSV_SHOWN_BYTES]; /* the first */
 };
 
+/* Of a sample: words of a key, and keys, as the words of one take 40 KiB for each thread. */
+enum { LEARNED_KEY_WORDS = 1024, LEARNED_KEYS = 256 };
+
 /* Words that values teach, and samples of them for warnings to the user. Of one thread. */
 struct learned {
     uint8_t *seen;                   /* (inputs) what rows have of it, bits of enum learned_seen */
@@ -53,7 +56,7 @@ struct learned {
     struct learned_spelling
         *spelled; /* (inputs + 2) also of the label and the weight; NULL: not wanted */
     struct learned_divided *divided; /* (the schema's keys); NULL: not wanted */
-    struct vocabulary *key_words;    /* the same: texts of a sample */
+    struct vocabulary *key_words; /* (LEARNED_KEYS) of the first `keys` keys: texts of a sample */
     uint32_t keys;
     struct rounding **rounding; /* (inputs + 1) a sample of their numbers; NULL: not wanted */
     uint32_t rounded;           /* of the inputs, those below it are noted */

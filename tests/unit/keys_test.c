@@ -326,6 +326,26 @@ static void words_of_a_key_that_look_equal_or_missing_are_said(void **state)
     }
 }
 
+/* The words of the first rows are enough, and they do not depend on which thread reads which piece. */
+static void a_sample_of_words_is_that_of_the_first_rows(void **state)
+{
+    enum { ROWS = 150000, FIRST = 5000, BYTES = 16 };
+    (void)state;
+    struct fixture f;
+    char words[400], *text = malloc((size_t)ROWS * BYTES), *at = text;
+    assert_non_null(text);
+    for (int i = 0; i < ROWS; i++)
+        at += sprintf(at, i < FIRST ? "user%07d,1\n" : "USER%07d,1\n", i < FIRST ? i : i % 100);
+    log_init("test", LOG_WARN);
+    log_warn("nothing");
+    setup(&f, "linear: {inputs: u}", "key: u, label: y", text);
+    log_last_words(false, words, sizeof words);
+    log_init("test", LOG_ERROR);
+    assert_non_null(strstr(words, "nothing"));
+    teardown(&f);
+    free(text);
+}
+
 static void a_key_that_cannot_be_read_is_refused_with_its_line(void **state)
 {
     static const struct {
@@ -616,6 +636,7 @@ int main(void)
         cmocka_unit_test(a_row_of_weight_zero_looks_nothing_up),
         cmocka_unit_test(keys_that_are_likely_no_words_are_warned_of),
         cmocka_unit_test(words_of_a_key_that_look_equal_or_missing_are_said),
+        cmocka_unit_test(a_sample_of_words_is_that_of_the_first_rows),
         cmocka_unit_test(a_key_that_cannot_be_read_is_refused_with_its_line),
         cmocka_unit_test(a_cross_has_a_key_for_each_combination),
         cmocka_unit_test(a_header_names_no_cross),

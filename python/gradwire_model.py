@@ -545,7 +545,9 @@ class Header:
         self.columns = [(i, c) for i, c in enumerate(columns) if c and c.kind not in ("label", "weight", "ignore")]
         self.names = [(i, c.name) for i, c in self.columns if c.name]
         self.case = str.lower if len(columns) > 1 else str  # one name is likely to be a value in another case
-        self.first = sorted(self.bare_fields(fields if how != "none" else [c.name or "" for c in columns], self.case))
+        self.header = self.bare_fields(fields if how != "none" else [c.name or "" for c in columns], self.case)
+        self.first, self.words = sorted(self.header), any(re.match(r"[^\W\d]", name) for name in self.header)
+        self.likely = [(0, set(self.header)), *((i, {self.case(name)}) for i, name in self.names[:1])]
         self.has_names, moved = self.find_names(fields)
         if how == "none" and self.has_names:
             said(line, f"this line has the names of the columns{' in another order' if moved else ''}, but is read as a row: "
@@ -582,9 +584,11 @@ class Header:
     def see_row(self, line, fields):
         """Of a row that is not the first line."""
         self.rows += 1
+        if self.rows > 1 and not any(set(self.bare_fields(fields[i:i + 1], self.case)) & names for i, names in self.likely):
+            return  # most rows
         small, has = self.bare_fields(fields, self.case), "this line has the names of the columns"
-        names = [] if len(self.names) == 1 < self.fields else self.names
-        again = sorted(small) == self.first
+        names = self.names if self.words and (len(self.names) > 1 or self.fields == 1) else []
+        again = sorted(small) == self.first if self.words else small == self.header and self.how != "none"
         if again and self.how != "none":
             self.said(line, "this line is the header again, and is read as a row; if files were joined, remove it")
         elif self.how == "skip" and self.rows == 1 and not self.has_names and self.find_names(fields)[0]:

@@ -241,6 +241,10 @@ class WarnTest(unittest.TestCase):
             self.begins(["3: this line" if header else "2: this line"], f"{header}basic\nplan\n", self.PLAN, rows=2, options={"header": "names" if header else "none"})
             self.begins([], f"{header}basic\nPLAN\n", self.PLAN, rows=2, options={"header": "names" if header else "none"})
         self.begins([], "x,basic\nx,plan\n", {"name": None, "kind": "ignore"}, self.PLAN)
+        numbers = {**self.PLAN, "name": "0"}, {**self.LABEL, "name": "1"}  # names as pandas gives them
+        self.begins([], "1,1\n1,0\n0,1\n", *numbers)
+        self.begins([], "0,1\n1,1\n1,0\n", *numbers, options={"header": "names"}, rows=2)
+        self.begins(["3: this line is the header again"], "0,1\n1,1\n0,1\n", *numbers, options={"header": "names"}, rows=2)
         self.begins(["2: a byte order mark"], "basic,u1\n\ufeffpro,u2\nbasic,\ufeffu2\n\ufeffpro,u1\n")
         self.begins([], '"a\n\ufeffb",u2\n', rows=1)
 

@@ -14,16 +14,46 @@ const char *csv_hint_shown(char out[static CSV_SHOWN_BYTES], const char *text, s
     return out;
 }
 
+/* About a sign before a number or in its exponent, or a digit, that is not that of ASCII. */
+static const char *foreign_hint(const char *text, size_t bytes)
+{
+    static const struct {
+        const char character[4], *hint;
+    } signs[] = {
+#define MINUS(text, name) {text, "; it has the character " name " in place of a minus: write -"}
+        MINUS("\u2212", "U+2212"),
+        MINUS("\u2013", "U+2013"),
+        MINUS("\u2010", "U+2010"),
+        MINUS("\u2011", "U+2011"),
+#undef MINUS
+    };
+    const char *end = text + bytes;
+    for (const char *at = text; at + 3 < end; at++)
+        for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+            if (memcmp(at, signs[i].character, 3) == 0 && (at == text || (at[-1] | 0x20) == 'e') &&
+                ((at[3] >= '0' && at[3] <= '9') || at[3] == '.'))
+                return signs[i].hint;
+    for (const char *at = text; at + 3 <= end; at++)
+        if (memcmp(at, "\xEF\xBC", 2) == 0 && (unsigned char)at[2] >= 0x90 &&
+            (unsigned char)at[2] <= 0x99)
+            return "; it has digits of full width, U+FF10 to U+FF19: write 0 to 9";
+    return NULL;
+}
+
 bool csv_hint_is_name(const char *text, size_t bytes)
 {
+    enum { BEGIN = 4 }; /* of a sign and a digit */
     static const char *const values[] = {"na", "n/a", "nan", "inf", "infinity", "null", "none"};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         if (bytes == strlen(values[i]) && strncasecmp(text, values[i], bytes) == 0)
             return false;
-    if (bytes > 1 && *text == '"')
+    if (bytes > 1 && *text == '"') {
         text++;
+        bytes--;
+    }
     unsigned char first = bytes ? (unsigned char)text[0] : 0;
-    return ((first | 0x20) >= 'a' && (first | 0x20) <= 'z') || first == '_' || first >= 0x80;
+    return ((first | 0x20) >= 'a' && (first | 0x20) <= 'z') || first == '_' ||
+           (first >= 0x80 && !foreign_hint(text, bytes < BEGIN ? bytes : BEGIN));
 }
 
 /* Characters that copies from a page or a spreadsheet have, and that a message would not show. */
@@ -53,32 +83,6 @@ static const char *invisible_hint(const char *text, size_t bytes)
         if (memmem(text, bytes, character, strlen(character)))
             return invisible_characters[i].hint;
     }
-    return NULL;
-}
-
-/* About a sign before a number or in its exponent, or a digit, that is not that of ASCII. */
-static const char *foreign_hint(const char *text, size_t bytes)
-{
-    static const struct {
-        const char character[4], *hint;
-    } signs[] = {
-#define MINUS(text, name) {text, "; it has the character " name " in place of a minus: write -"}
-        MINUS("\u2212", "U+2212"),
-        MINUS("\u2013", "U+2013"),
-        MINUS("\u2010", "U+2010"),
-        MINUS("\u2011", "U+2011"),
-#undef MINUS
-    };
-    const char *end = text + bytes;
-    for (const char *at = text; at + 3 < end; at++)
-        for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-            if (memcmp(at, signs[i].character, 3) == 0 && (at == text || (at[-1] | 0x20) == 'e') &&
-                ((at[3] >= '0' && at[3] <= '9') || at[3] == '.'))
-                return signs[i].hint;
-    for (const char *at = text; at + 3 <= end; at++)
-        if (memcmp(at, "\xEF\xBC", 2) == 0 && (unsigned char)at[2] >= 0x90 &&
-            (unsigned char)at[2] <= 0x99)
-            return "; it has digits of full width, U+FF10 to U+FF19: write 0 to 9";
     return NULL;
 }
 

@@ -675,6 +675,9 @@ static void a_character_that_cannot_be_seen_is_named(void **state)
     refuses(NUMBER_LABEL, "1,2\n\u22125,2\n",
             ":2: column \"a\": \"\u22125\" is not a number; it has the character U+2212 in place "
             "of a minus: write -");
+    hints(NUMBER_LABEL, "\u2212.5,2\n1,2\n", "it has the character U+2212 in place of");
+    hints(NUMBER_LABEL, "\uFF15,2\n1,2\n", "it has digits of full width");
+    hints(NUMBER_LABEL, "\u91CF\uFF15,\u91CF\n1,2\n", "if this line is a header");
     hints(NUMBER_LABEL, "1,2\n1e\u20135,2\n", "it has the character U+2013 in place of");
     hints(NUMBER_LABEL, "1,2\n\uFF15,2\n",
           "it has digits of full width, U+FF10 to U+FF19: write 0 to 9");

@@ -637,6 +637,9 @@ class CsvText:
                 if not line.strip("\r\n" + self.blanks):
                     empty.append(lines)
                     continue
+            elif '"' not in line and not self.escape and len(text) <= ROW_BYTES:  # the quotes go on
+                text += line
+                continue
             text += line if line.endswith("\n") else line + "\n"
             fields, wrong, plain = self.split(text)
             if any("\r" in part for part in plain):

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 import warnings
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "lib"), str(pathlib.Path(__file__).resolve().parents[2] / "python")]
@@ -94,6 +95,11 @@ class CsvTest(unittest.TestCase):
                            (b"a,b\rc,d\n", "a.csv:1: a CR without LF"), (b'a,b\r"5,",2\rc', "a.csv:1: a CR without LF"), (b"\xff\xfea\0", "UTF-16")):
             with self.assertRaisesRegex(reader.ModelError, said):
                 self.records(text)
+
+    def test_a_field_of_many_lines_is_split_once(self):
+        with unittest.mock.patch.object(reader.CsvText, "split", autospec=True, side_effect=reader.CsvText.split) as split:
+            self.assertEqual(self.records(b'1,"' + b"x\n" * 1000 + b'",2\n3,4,5\n'), [(1, ["1", "x\n" * 1000, "2"], []), (1002, ["3", "4", "5"], [])])
+        self.assertEqual(split.call_count, 3)
 
 
 class ReadTest(unittest.TestCase):

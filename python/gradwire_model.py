@@ -353,10 +353,12 @@ def column(spec, missing, wide=True):
 
 class DictRow(dict):
     """A row of a file, with its place, FILE:LINE, for errors."""
+    __slots__ = ("place",)
 
 
 class ListRow(list):
     """The same of a file some of whose columns have no name."""
+    __slots__ = ("place",)
 
 
 class Encoding:
@@ -417,7 +419,7 @@ class Encoding:
         try:
             return c.encode(self.field(row, c))
         except ModelError as e:
-            raise ModelError(f"{row.place}: {e}" if hasattr(row, "place") else e) from None
+            raise ModelError(f"{row.place}: {e}" if isinstance(row, (DictRow, ListRow)) else e) from None
 
     def row_features(self, row):
         """The model's input for one row, as a list."""

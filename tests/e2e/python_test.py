@@ -163,6 +163,12 @@ class ReadTest(unittest.TestCase):
                 self.assertEqual(model.encoding.row_features(rows[0]), [1.0])
                 with self.assertRaisesRegex(reader.ModelError, 'a.csv:4: column "age": "4x" is not a number'):
                     model.encoding.row_features(rows[1])
+                self.assertFalse(hasattr(rows[0], "__dict__"))  # which takes more memory than the row
+
+        class Shop(dict):
+            place = "Paris"
+        with self.assertRaisesRegex(reader.ModelError, '^column "age": "x" is not a number'):
+            model.encoding.row_features(Shop(age="x"))
 
     def test_a_header_names_an_input_of_the_model_once(self):
         self.refused('its header names "a" twice', b"y,a,b,a\n0,1,2,3\n", header="names")

@@ -121,6 +121,7 @@ struct csv {
     uint64_t bad, bad_lines;    /* bad rows, and the lines in them */
     struct place zero, minus;   /* the positions of the first labels 0 and -1 */
     struct place odd[CSV_ODDS]; /* the position of the first */
+    bool worded;                /* of a piece */
     struct csv_empty between,
         behind; /* between rows of one field, and behind the last row of empty_in */
     const struct csv_file *empty_in, *first_empty_in; /* of the first of `between` */
@@ -521,6 +522,7 @@ static void note_odd(struct csv *c, const struct work *w)
     for (int i = 0; i < CSV_ODDS; i++)
         if (!c->odd[i].path && w->piece.odd_line[i])
             c->odd[i] = (struct place){w->file->path, w->piece.odd_line[i]};
+    c->worded |= c->format.libsvm && w->piece.worded;
 }
 
 /* A piece can begin with lines that are between rows, as the one before it shows. */
@@ -1238,9 +1240,12 @@ static void say_odd(const struct csv *c)
         [CSV_ODD_QUOTE] = "a field in quotes of a column that is not read goes on over the ends of "
                           "lines, and text follows its closing quote, so rows are part of it; if a "
                           "backslash escapes quotes, use data.escape: backslash; if quotes are "
-                          "text, data.quotes: false"};
+                          "text, data.quotes: false",
+        [CSV_ODD_LABEL] = "the label of this line is not a number, and no pair follows, so it has "
+                          "the score of a row of zeros: is it a row?"};
     for (int i = 0; i < CSV_ODDS; i++)
-        if (c->odd[i].path && (i != CSV_ODD_NUL || !c->odd[CSV_ODD_NULS].path))
+        if (c->odd[i].path && (i != CSV_ODD_NUL || !c->odd[CSV_ODD_NULS].path) &&
+            (i != CSV_ODD_LABEL || !c->worded))
             dataset_warn(c->reading, "%s:%" PRIu64 ": %s", c->odd[i].path, c->odd[i].line, what[i]);
 }
 

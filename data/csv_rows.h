@@ -38,6 +38,7 @@ enum csv_odd {
     CSV_ODD_NAMES, /* without a header, the line has the names of the columns, and is not the first */
     CSV_ODD_COMMENT, /* the line is a comment that could be a row */
     CSV_ODD_QUOTE,   /* a field that is not read swallows line ends, and text follows its quotes */
+    CSV_ODD_LABEL,   /* libsvm: a word that is no label, and no pair follows */
     CSV_ODDS
 };
 
@@ -115,6 +116,7 @@ struct csv_piece {
     struct csv_empty between, behind;
     uint64_t pairs; /* libsvm: of all rows */
     bool unlabeled; /* libsvm: a row begins with its pairs */
+    bool worded;    /* libsvm: a row with pairs begins with a word that is no label */
     /* libsvm, with signs: the lines of the first labels 0 and -1; 0: none */
     uint64_t zero_line, minus_line;
 };

@@ -207,14 +207,33 @@ void libsvm_pairs(struct csv_piece *p, const struct csv_format *f, const char *t
     read_pairs(&l, text);
 }
 
+/* Neither a class, nor a number or a list of them, nor a text that stands for a missing value. */
+static bool is_no_label(const struct meaning *m, const char *text, size_t bytes)
+{
+    float v;
+    const char *comma = memchr(text, ',', bytes);
+    return bytes && m->others == VOCABULARY_NONE &&
+           vocabulary_find(&m->names, text, bytes) == VOCABULARY_NONE && *text != '?' &&
+           !meaning_is_missing(m, (struct batch_text){text, bytes}) &&
+           !csv_number(text, comma ? (size_t)(comma - text) : bytes, &v);
+}
+
 void libsvm_row(struct csv_piece *p, const struct csv_format *f, const char *line, const char *stop,
                 uint64_t number)
 {
     struct line l = add_line(p, f, line, stop, number);
-    if (has_lone_return(line, stop))
+    if (has_lone_return(line, stop)) {
         csv_batch_refuse(p, CSV_NO_FIELD, "%s", CSV_LONE_RETURN);
-    else
-        read_pairs(&l, read_label(&l, skip_blanks(line)));
+        return;
+    }
+    const char *word = skip_blanks(line), *end = read_label(&l, word);
+    read_pairs(&l, end);
+    if (!f->meaning.unlabeled || l.bad || !is_no_label(&f->meaning, word, (size_t)(end - word)))
+        return;
+    if (pairs_there(&l))
+        p->worded = true;
+    else if (!p->odd_line[CSV_ODD_LABEL])
+        p->odd_line[CSV_ODD_LABEL] = number;
 }
 
 enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)
@@ -229,7 +248,7 @@ enum err libsvm_rows(struct csv_piece *p, const struct csv_format *f, struct err
     p->used = 0;
     p->zero_line = p->minus_line = p->pairs = 0;
     p->between = p->behind = (struct csv_empty){0};
-    p->unlabeled = false;
+    p->unlabeled = p->worded = false;
     enum err err = libsvm_begin(p, f);
     for (const char *at = p->text; at < end && !err; line++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));

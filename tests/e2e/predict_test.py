@@ -161,7 +161,12 @@ class PredictTest(ModelCase):
         empty = "is empty, and is no row; in a file without labels a row of zeros is written 0, as a label alone"
         (self.tmp / "two.txt").write_text("0 1:1\n")
         many = "1:1\n" * 200000 + "\n" + "2:1\n" * 200000
-        for text, scores, said in (("y,f1,f2\n1,5,3\n0,2,4\n", 3, [f'one.txt: none of its 3 {none} "y,f1,f2"']),
+        word = "the label of this line is not a number, and no pair follows, so it has the score of a row of zeros: is it a row?"
+        for text, scores, said in (("y,f1,f2\n1,5,3\n0,2,4\n", 3, [f"one.txt:1: {word}", f'one.txt: none of its 3 {none} "y,f1,f2"']),
+                                   ("target\n1 1:1\n-----\n", 3, [f"one.txt:1: {word}"]),
+                                   ("1 1:1\n2 1:1\n\x1a", 3, [f"one.txt:3: {word}"]),
+                                   ("1 1:1\n" * 200000 + "EOF", 200001, [f"one.txt:200001: {word}"]),
+                                   ("test\ntest 1:1\n", 2, []), ("?\n1,2\n-1.5\nnan\n+1\n1 1:1\n", 6, [f"one.txt:4: {word}"]),
                                    ("# a\n\n0\n\n", 1, [f'one.txt: none of its 1 {none} "# a"']),
                                    ("0\n1 1:1\n\n0\n", 3, []), ("", 0, []),
                                    ("1:1\n\n2:1\n", 2, [f"one.txt:2: this line {empty}"]),

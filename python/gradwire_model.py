@@ -479,7 +479,8 @@ NO_TEXT = {rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18": "zstd: decompress it fi
            rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an Excel workbook: save it as csv",
            rb"Obj\x01": "an Avro file: convert it to csv", rb"\x80[\x04\x05]\x95": "a pickle of Python: save the data as csv",
            rb"%PDF-": "a PDF document: convert it to csv", rb"\x89PNG\r\n|\xff\xd8\xff": "an image: give predict its array",
-           rb"<!(DOCTYPE|doctype) html|<html>(<|\r\n)": "an HTML page: check what was downloaded",
+           rb"(?i:\s*<(!doctype html|html(>\s*([\r\n<]|$)|\s+[a-z:]+=)|head>\s*<))": "an HTML page: check what was downloaded",
+           rb"\s*<\?xml\s": "an XML document: check what was downloaded",
            rb"version https://git-lfs\.": "a pointer of Git LFS, not the data: git lfs pull",
            rb"\xff\xfe|\xfe\xff|\0\0\xfe\xff": "it is UTF-16 or UTF-32, and only UTF-8 is read; convert it with iconv"}
 
@@ -488,6 +489,9 @@ def _open(path):
     for opener in open, gzip.open:
         with opener(path, "rb") as file:
             head = file.read(512)
+        if opener is open and not head and str(path).endswith((".gz", ".zst")):
+            raise ModelError(f"{path}: it is empty, which no {'gzip' if str(path).endswith('.gz') else 'zstd'} file is: check that it is whole")
+        head = head.removeprefix(b"\xef\xbb\xbf")
         for begin, said in NO_TEXT.items():
             if re.match(begin, head, re.DOTALL):
                 raise ModelError(f"{path}: {said}")
@@ -551,6 +555,7 @@ class Header:
         self.first, self.words = sorted(self.header), any(re.match(r"[^\W\d]", name) for name in self.header)
         self.likely = [(0, set(self.header)), *((i, {self.case(name)}) for i, name in self.names[:1])]
         self.has_names, moved = self.find_names(fields)
+        self.json = how == "none" and fields[0].strip().startswith('{"') and fields[-1].strip().endswith("}")
         if how == "none" and self.has_names:
             said(line, f"this line has the names of the columns{' in another order' if moved else ''}, but is read as a row: "
                  f"use data.header: names{'' if moved else ', or skip'}")
@@ -606,6 +611,8 @@ class Header:
         text.comments.clear()
 
     def see_end(self):
+        if self.json and not self.rows:
+            self.said(self.line, "the only row of this file is in JSON, as errors of a server are: check what was downloaded")
         if self.how == "skip" and not self.rows and self.there != self.fields:
             self.said(self.line, f"data.header: skip leaves this line out, and no row follows, but it has not the {self.fields} fields "
                       "of data.columns: check that it is the right file")

@@ -817,11 +817,11 @@ static void say_empty(const struct csv *c)
 }
 
 /* A file of another kind that is read without an error: libsvm has any text for a label that is not read, and no pair in a row of
- * zeros; and a header that is left out can be any line. */
+ * zeros, of which one can be meant; and a header that is left out can be any line. */
 static void say_other_kind(const struct csv *c)
 {
     for (const struct csv_file *f = c->file; f < c->file + c->paths.count; f++)
-        if (c->format.libsvm && f->rows && !f->pairs && !looked_partly(c)) {
+        if (c->format.libsvm && f->rows > 1 && !f->pairs && !looked_partly(c)) {
             dataset_warn(c->reading,
                          "%s: none of its %" PRIu64 " rows has a pair index:value, so all are rows "
                          "of zeros; check that it is a file of libsvm, its first line is \"%s\"",

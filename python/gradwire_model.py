@@ -1088,7 +1088,7 @@ class Model:
         if bare and between:
             said(between[0], f"this line{_more(between)} is empty, and is no row; in a file without labels a row of zeros is written 0, as a "
                  "label alone", 3)
-        if rows and not any_pairs:
+        if rows > 1 and not any_pairs:
             warnings.warn(f"{path}: none of its {rows} rows has a pair index:value, so all are rows of zeros; check that it is a file of "
                           f'libsvm, its first row is "{begin:.60}"', stacklevel=2)
 

@@ -167,7 +167,7 @@ class PredictTest(ModelCase):
                                    ("1 1:1\n2 1:1\n\x1a", 3, [f"one.txt:3: {word}"]),
                                    ("1 1:1\n" * 200000 + "EOF", 200001, [f"one.txt:200001: {word}"]),
                                    ("test\ntest 1:1\n", 2, []), ("?\n1,2\n-1.5\nnan\n+1\n1 1:1\n", 6, [f"one.txt:4: {word}"]),
-                                   ("# a\n\n0\n\n", 1, [f'one.txt: none of its 1 {none} "# a"']),
+                                   ("# a\n\n0\n\n", 1, []), ("# a\n\n0\n0\n", 2, [f'one.txt: none of its 2 {none} "# a"']),
                                    ("0\n1 1:1\n\n0\n", 3, []), ("", 0, []),
                                    ("1:1\n\n2:1\n", 2, [f"one.txt:2: this line {empty}"]),
                                    ("\n 1:1\n# b\n \t\r\n\n2:1\n\n", 2, [f"one.txt:1: this line (and 2 more) {empty}"]),

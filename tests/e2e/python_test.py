@@ -324,7 +324,8 @@ class WarnTest(unittest.TestCase):
         empty = "is empty, and is no row; in a file without labels a row of zeros is written 0, as a label alone"
         no_label = "the label of this line is not a number, and no pair follows: is it a row?"
         begins([f"1: {no_label}", f' none of its 2 {none} "y,f1"'], "y,f1\n1,5\n", 2)
-        begins([f' none of its 1 {none} "0"'], "# a\n\n0\n\n", 1)
+        begins([], "# a\n\n0\n\n", 1)
+        begins([f' none of its 2 {none} "0"'], "# a\n\n0\n0\n", 2)
         begins([f"2: {no_label}"], "1 1:1\nERROR\nOK\n? 1:1\n", 4)
         begins([], "1 1:1\nno\n", 2, {**self.LABEL, "classes": ["no", "1"]})
         begins([], "0\n1 1:1\n\n0\n", 3)

@@ -188,6 +188,7 @@ class Column:
         self.wide = wide  # numbers are doubles until they are encoded
         self.name, self.kind = spec["name"] if spec["name"] is None else _text(spec["name"]), spec["kind"]
         self.classes = spec.get("classes")
+        self.names = {name.replace("\\|", "|") for names in self.classes or [] for name in re.split(r"(?<!\\)\|", _text(names))}
         self.missing, self.feature, self.width = missing, spec.get("feature"), spec.get("width", 0)
         self.how = spec.get(next((k for k in ("number", "buckets", "category", "key") if k in spec), ""), {})
 
@@ -201,6 +202,11 @@ class Column:
             field = field.decode("utf-8", "surrogateescape")
         field = field if isinstance(field, str) else repr(float(field)) if isinstance(field, float) else str(field)
         return None if field in self.missing else field
+
+    def is_no_label(self, field):
+        """Neither a class or number, nor a text for a label that is not known."""
+        text = self.text(field.strip(" \t"))
+        return bool(text) and text[0] != "?" and not (self.names & {text, "*"} if self.names else NUMBER.fullmatch(text))
 
     def whole(self, field):
         """The text 1 for 1.0: pandas makes floats of a column of whole numbers with a gap. None: the field is no such float."""
@@ -555,6 +561,8 @@ class Header:
         self.first, self.words = sorted(self.header), any(re.match(r"[^\W\d]", name) for name in self.header)
         self.likely = [(0, set(self.header)), *((i, {self.case(name)}) for i, name in self.names[:1])]
         self.has_names, moved = self.find_names(fields)
+        self.label = next(((i, c) for i, c in enumerate(columns) if how == "none" and c and c.kind == "label"), None)
+        self.labels, self.strange, self.first_strange, self.differ = 0, 0, (), False
         self.json = how == "none" and fields[0].strip().startswith('{"') and fields[-1].strip().endswith("}")
         if how == "none" and self.has_names:
             said(line, f"this line has the names of the columns{' in another order' if moved else ''}, but is read as a row: "
@@ -603,6 +611,14 @@ class Header:
         elif again or names and len(small) == self.fields and all(small[i] == self.case(name) for i, name in names):
             self.said(line, f"{has}, and is read as a row; if files were joined, remove it")
 
+    def see_label(self, line, fields):
+        """Of each row without a header: fields that no label is in show that the row is a header, or the columns are others."""
+        if self.label and not (self.has_names and line == self.line):
+            text, self.labels = fields[self.label[0]], self.labels + 1
+            if self.label[1].is_no_label(text):
+                self.strange, self.first_strange = self.strange + 1, self.first_strange or (line, text)
+                self.differ |= text != self.first_strange[1]
+
     def see_comments(self, text):
         for line, comment in text.comments:
             if self.reads_like_row(*text.split(comment)[:2]):
@@ -611,6 +627,11 @@ class Header:
         text.comments.clear()
 
     def see_end(self):
+        all_strange = self.differ and self.strange == self.labels  # one text can stand for any label
+        if all_strange or self.strange == 1 < self.labels and self.first_strange[0] == self.line:
+            line, text = self.first_strange
+            self.said(line, f"{self.strange} of {self.labels} rows have no label in the label's field, the first has \"{text:.40}\": check "
+                      + ("the order of the columns" if all_strange else "whether this line is a header"))
         if self.json and not self.rows:
             self.said(self.line, "the only row of this file is in JSON, as errors of a server are: check what was downloaded")
         if self.how == "skip" and not self.rows and self.there != self.fields:
@@ -1044,6 +1065,7 @@ class Model:
                 raise ModelError(f"{path}:{line}: it has {len(fields)} fields, {before} {len(here)}")
             if how != "names" and None in names and len(here) < len(names):
                 raise ModelError(f"{path}: a row without its label: give each column of the job a name")
+            header.see_label(line, fields)
             if any(here[i] in used for i in wrong):
                 raise ModelError(f"{path}:{line}: text follows the quotes of a field, or blanks are around them (data.trim)")
             if any("\n" in fields[i] for i in wrong):

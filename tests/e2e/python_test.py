@@ -234,13 +234,13 @@ class WarnTest(unittest.TestCase):
     PLAN = {"name": "plan", "kind": "category", "category": {"words": ["basic", "pro"]}}
     AGE = {"name": "age", "kind": "number", "number": {}}
     USER = {"name": "user", "kind": "key", "key": {"hash": True, "space": "user", "buckets": None, "missing": "empty"}}
-    LABEL = {"name": "left", "kind": "label"}
+    LABEL, NAMED = {"name": "left", "kind": "label"}, {"name": "left", "kind": "label", "classes": ["no", "yes"]}
 
     def said(self, text, *specs, options=(), rows=None):
         """The warnings about the file, each from its line on."""
         model = reader.Model.__new__(reader.Model)
         model.data = {"format": "csv", "delimiter": "comma", "quotes": True, "trim": False, "header": "none", **dict(options)}
-        model.encoding = columns(*(specs or (self.PLAN, self.USER, self.LABEL)))
+        model.encoding = columns(*(specs or (self.PLAN, self.USER, self.NAMED)))
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as got:
             warnings.simplefilter("always")
             path = pathlib.Path(folder) / "a"
@@ -289,6 +289,25 @@ class WarnTest(unittest.TestCase):
             self.assertTrue(message.endswith(said), message)
         self.begins(["2: this line has the names of the columns, but is read as a row, as data.header: skip has left out line 1: remove"],
                     "my,report\nplan,user\nbasic,u1\n", options={"header": "skip"}, rows=2)
+
+    def test_a_label_that_is_none_in_the_first_or_in_all_rows(self):
+        named = {**self.LABEL, "classes": ["no|NO", "y\\|s"]}
+        header = '1: 1 of 3 rows have no label in the label\'s field, the first has "OUT": check whether this line is a header'
+        for label, rows in (self.LABEL, "team,u1,1\npro,u2,-.5e1\n"), (named, "team,u1,NO\npro,u2,y|s\n"):
+            self.begins([header], "PRODUCT,USER,OUT\n" + rows, self.PLAN, self.USER, label)
+            for first in "plan,user,left\n", "a,b,?\n", "a,b,\n", "a,b,?x\n":
+                self.begins(["1: this line has the names"] if first[0] == "p" else [], first + rows, self.PLAN, self.USER, label)
+            self.begins([], rows + "team,u3,maybe\n", self.PLAN, self.USER, label)
+            self.begins([], "a,b,c\na,b,d\n" + rows, self.PLAN, self.USER, label)
+            self.begins([], rows.replace(",u", ",v").replace("\n", ",x\n"), self.PLAN, self.USER, label, {"name": "w", "kind": "ignore"})
+            self.begins([], "a,b,x\n", self.PLAN, self.USER, label)
+            self.begins([], "a,b,unknown\n" * 3, self.PLAN, self.USER, label)
+            self.begins([], "a,b\nc,d\n", self.PLAN, self.USER, label)
+            self.begins(['1: 2 of 2 rows have no label in the label\'s field, the first has "u1": check the order of the columns'], "1,a,u1\n2,b,u2\n",
+                        self.PLAN, self.USER, label)
+            self.begins([], "PRODUCT,USER,OUT\n" + rows, self.PLAN, self.USER, label, options={"header": "skip"}, rows=2)
+        self.begins(["1: 2 of 2 rows"], "1,a,3\n2,b,1\n", self.PLAN, self.USER, named)
+        self.begins([], "1,a,u1\n2,b,u2\n", self.PLAN, self.USER, {**named, "classes": ["no", "*"]})
 
     def test_a_row_that_is_left_out(self):
         skip = {"header": "skip"}

@@ -486,7 +486,8 @@ NO_TEXT = {rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18": "zstd: decompress it fi
            rb"Obj\x01": "an Avro file: convert it to csv", rb"\x80[\x04\x05]\x95": "a pickle of Python: save the data as csv",
            rb"%PDF-": "a PDF document: convert it to csv", rb"\x89PNG\r\n|\xff\xd8\xff": "an image: give predict its array",
            rb"(?i:\s*<(!doctype html|html(>\s*([\r\n<]|$)|\s+[a-z:]+=)|head>\s*<))": "an HTML page: check what was downloaded",
-           rb"\s*<\?xml\s": "an XML document: check what was downloaded",
+           rb"\s*<\?xml\s": "an XML page: check what was downloaded",
+           rb'(?=.{0,500}\Z)\s*\{"[^\n]*:[^\n]*\}\s*\Z': "one line of JSON: check what was downloaded",  # all of the file
            rb"version https://git-lfs\.": "a pointer of Git LFS, not the data: git lfs pull",
            rb"\xff\xfe|\xfe\xff|\0\0\xfe\xff": "it is UTF-16 or UTF-32, and only UTF-8 is read; convert it with iconv"}
 
@@ -496,7 +497,8 @@ def _open(path):
         with opener(path, "rb") as file:
             head = file.read(512)
         if opener is open and not head and str(path).endswith((".gz", ".zst")):
-            raise ModelError(f"{path}: it is empty, which no {'gzip' if str(path).endswith('.gz') else 'zstd'} file is: check that it is whole")
+            kind = "gzip" if str(path).endswith(".gz") else "zstd"
+            raise ModelError(f"{path}: it is empty, which no file of {kind} is: check its download, or what wrote it")
         head = head.removeprefix(b"\xef\xbb\xbf")
         for begin, said in NO_TEXT.items():
             if re.match(begin, head, re.DOTALL):
@@ -563,7 +565,6 @@ class Header:
         self.has_names, moved = self.find_names(fields)
         self.label = next(((i, c) for i, c in enumerate(columns) if how == "none" and c and c.kind == "label"), None)
         self.labels, self.strange, self.first_strange, self.differ = 0, 0, (), False
-        self.json = how == "none" and fields[0].strip().startswith('{"') and fields[-1].strip().endswith("}")
         if how == "none" and self.has_names:
             said(line, f"this line has the names of the columns{' in another order' if moved else ''}, but is read as a row: "
                  f"use data.header: names{'' if moved else ', or skip'}")
@@ -632,8 +633,6 @@ class Header:
             line, text = self.first_strange
             self.said(line, f"{self.strange} of {self.labels} rows have no label in the label's field, the first has \"{text:.40}\": check "
                       + ("the order of the columns" if all_strange else "whether this line is a header"))
-        if self.json and not self.rows:
-            self.said(self.line, "the only row of this file is in JSON, as errors of a server are: check what was downloaded")
         if self.how == "skip" and not self.rows and self.there != self.fields:
             self.said(self.line, f"data.header: skip leaves this line out, and no row follows, but it has not the {self.fields} fields "
                       "of data.columns: check that it is the right file")

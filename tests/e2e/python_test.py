@@ -212,13 +212,19 @@ class ReadTest(unittest.TestCase):
                      b"<Html\n  xmlns:a='b'>"):
             self.refused("a.csv: an HTML page: check what was downloaded", page)
         for mark in b"", b"\xef\xbb\xbf", b"\n":
-            self.refused("a.csv: an XML document: check what was downloaded", mark + b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>')
+            self.refused("a.csv: an XML page: check what was downloaded", mark + b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>')
+        for line in b'{"message":"Not Found"}', b'\n {"message":"Not Found", "code": 404}\r\n':
+            self.refused("a.csv: one line of JSON: check what was downloaded", line)
+        for text in '{"a":1}\n{"a":2}\n', '{"a:"},1\n', "{a:b}\n", '{"a' + 504 * "x" + '":1}\n':
+            with self.subTest(text[:9]), tempfile.NamedTemporaryFile() as file:
+                pathlib.Path(file.name).write_text(text)
+                self.assertEqual("".join(reader._lines(file.name)), text)
         for tag in "<html>", "<head>", "<html", "<?xml", "<b>":  # words of a column
             self.assertEqual(self.read(f"{tag},1\n{tag},2\n".encode())[0]["a"], tag)
 
     def test_an_empty_file_is_no_gzip(self):
         with tempfile.TemporaryDirectory() as folder:
-            for name, data, said in (("a.csv.gz", b"", "it is empty, which no gzip file is"), ("a.csv.zst", b"", "it is empty, which no zstd file is"),
+            for name, data, said in (("a.csv.gz", b"", "it is empty, which no file of gzip is: check its download, or what wrote it"), ("a.csv.zst", b"", "it is empty, which no file of zstd is"),
                                      ("b.csv.gz", gzip.compress(b""), None), ("a.csv", b"", None)):
                 path = pathlib.Path(folder) / name
                 path.write_bytes(data)
@@ -319,13 +325,8 @@ class WarnTest(unittest.TestCase):
         self.begins([], "basic,x\npro,1\n", self.PLAN, self.AGE, options=skip, rows=1)
         self.begins(['1: data.header: skip leaves this line out, but it names "plan" in field 2, which data.columns has in field 1; data.header'],
                     "user,plan\nu1,pro\n", options=skip, rows=1)
-        for text in "404 Not Found", "plan,user,left,more\n", '{"error":"not found"}\n':
+        for text in "404 Not Found", "plan,user,left,more\n", '{"error":"not found"\n':
             self.begins(["1: data.header: skip leaves this line out, and no row follows, but it has not the 3 fields of data.columns"], text, options=skip, rows=0)
-        said = ["1: the only row of this file is in JSON, as errors of a server are: check what was downloaded"]
-        self.begins(said, '{"message":"Not Found"}\n', self.USER, self.LABEL)
-        self.begins(said, '{"message":"Not Found", "code": 404}\n', self.USER, self.LABEL)
-        for text in '{"a": 1}\n{"a": 2}\n', "{a}\n", "", '{"a\n':
-            self.begins([], text, self.USER, self.LABEL)
         options = {"comment": "#"}
         self.begins(["1: this line begins with data.comment and is left out, but it reads like a row; if it is one, write its first field in quotes"],
                     "#u1,basic\nu1,basic\n#u2,basic\n", self.USER, self.PLAN, options=options, rows=1)

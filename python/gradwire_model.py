@@ -1081,6 +1081,7 @@ class Model:
     def _read_libsvm(self, path):
         label, keys = (next(c for c in self.encoding.fields if c.kind == kind) for kind in ("label", "keys"))
         said, empty, between, bare, rows, any_pairs, begin = Said(path), [], [], False, 0, False, ""
+        odd, worded = 0, False  # the first line that begins with a word that is no label; and a line with pairs does
         for number, line in enumerate(_lines(path), 1):
             said.see_mark(number, line, 4)
             said.see_nuls(number, line, 4)
@@ -1098,14 +1099,16 @@ class Model:
                     raise ModelError(f"{path}:{number}: index {index} follows {before}: indices must ascend")
             if len(pairs) > keys.how["max_values"]:
                 raise ModelError(f"{path}:{number}: it has more than max_values: {keys.how['max_values']} pairs")
-            if first and not pairs and not label.classes and not NUMBER.fullmatch(first[0]):
-                said(number, "the label of this line is not a number, and no pair follows: is it a row?", 3)
+            if first and not NUMBER.fullmatch(first[0].split(",")[0]) and label.is_no_label(first[0]):
+                odd, worded = odd or number, worded or bool(pairs)
             begin = begin or line.strip()
             between += empty
             rows, bare, any_pairs, empty = rows + 1, bare or not first, any_pairs or bool(pairs), []
             row = DictRow({**{label.name: word for word in first}, keys.name: pairs})
             row.place = f"{path}:{number}"
             yield row
+        if odd and not worded:
+            said(odd, "the label of this line is not a number, and no pair follows, so it has the score of a row of zeros: is it a row?", 3)
         if bare and between:
             said(between[0], f"this line{_more(between)} is empty, and is no row; in a file without labels a row of zeros is written 0, as a "
                  "label alone", 3)

@@ -342,12 +342,16 @@ class WarnTest(unittest.TestCase):
 
         none = "rows has a pair index:value, so all are rows of zeros; check that it is a file of libsvm, its first row is"
         empty = "is empty, and is no row; in a file without labels a row of zeros is written 0, as a label alone"
-        no_label = "the label of this line is not a number, and no pair follows: is it a row?"
+        no_label = "the label of this line is not a number, and no pair follows, so it has the score of a row of zeros: is it a row?"
         begins([f"1: {no_label}", f' none of its 2 {none} "y,f1"'], "y,f1\n1,5\n", 2)
         begins([], "# a\n\n0\n\n", 1)
         begins([f' none of its 2 {none} "0"'], "# a\n\n0\n0\n", 2)
         begins([f"2: {no_label}"], "1 1:1\nERROR\nOK\n? 1:1\n", 4)
-        begins([], "1 1:1\nno\n", 2, {**self.LABEL, "classes": ["no", "1"]})
+        for rows in "no\n", "1\n":
+            begins([], "1 1:1\n" + rows, 2, self.NAMED)
+        begins([f"2: {no_label}"], "1 1:1\nNone\n", 2, self.NAMED)
+        begins([], "1 1:1\n?\n1,2\n-1.5\n", 4)
+        begins([], "test\ntest 1:1\n", 2)
         begins([], "0\n1 1:1\n\n0\n", 3)
         begins([], "", 0)
         begins([f"2: this line {empty}"], "1:1\n\n2:1\n", 2)

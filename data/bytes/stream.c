@@ -521,7 +521,7 @@ static const char *damaged_format(const struct stream *s, const char *path)
         for (size_t k = 0; k < n && k < there; k++)
             same += s->buffer[s->at + k] == (uint8_t)packings[i].first[k];
         if (length > ending && strcmp(path + length - ending, packings[i].ending) == 0 &&
-            there > 0 && (there < n ? same == there : same + 1 >= n))
+            (there < n ? same == there : same + 1 >= n))
             return packings[i].format;
     }
     return NULL;
@@ -541,7 +541,11 @@ static enum err recognize(struct stream *s, const char *path, struct errmsg *e)
                        format, *format == 'x' ? "xzcat" : "bzcat");
     else if (damaged)
         return err_set(e, ERR_INPUT,
-                       "its first bytes are almost those of %s, as its name says: it is damaged",
+                       s->held == s->at
+                           ? "it is empty, which no file of %s is: check its download, or what "
+                             "wrote it"
+                           : "its first bytes are almost those of %s, as its name says: it is "
+                             "damaged",
                        damaged);
     return ERR_OK;
 }

@@ -122,7 +122,9 @@ static void damaged_first_bytes_are_not_read_as_text(void **state)
     opens("a.csv.gz", bytes, GZ, "its first bytes are almost those of gzip");
     opens("a.csv.gz", gz, 1, "its first bytes are almost those of gzip");
     opens("a.csv.gz", "a,b\n", 4, NULL); /* the name does not count */
-    opens("a.csv.gz", "", 0, NULL);
+    opens("a.csv.gz", "", 0, "it is empty, which no file of gzip is: check its download");
+    opens("a.csv.zst", "", 0, "it is empty, which no file of zstd is: ");
+    opens("a.csv", "", 0, NULL);
 }
 
 enum change { TOUCH, GROW, REWRITE, RENAME };

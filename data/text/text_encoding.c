@@ -1,6 +1,7 @@
 #include "data/text/text_encoding.h"
 
 #include <string.h>
+#include <strings.h>
 
 enum { LOOKED_BYTES = 4096, UNIT = 4 };
 
@@ -80,6 +81,33 @@ const char *text_encoding(const char *text, size_t bytes)
     return NULL;
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* A page, or an error of a server in place of the file. A tag alone can be a word of a field. */
+static const char *page_format(const char *text, size_t bytes)
+{
+    static const char *const begins[] = {"<!doctype html", "<?xml ", "<html", "<head"};
+    const size_t mark = text_encoding_mark_bytes(text, bytes);
+    for (text += mark, bytes -= mark; bytes && is_blank(*text); bytes--)
+        text++;
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        const size_t n = strlen(begins[i]);
+        if (bytes < n + 2 || strncasecmp(text, begins[i], n) != 0)
+            continue;
+        const char next = text[n] == '>' ? text[n + 1] : text[n];
+        if (i < 2 || is_blank(next) || (text[n] == '>' && next == '<'))
+            return i == 1 ? "an XML page" : "an HTML page";
+    }
+    while (bytes && is_blank(text[bytes - 1]))
+        bytes--;
+    const bool object = bytes > 2 && memcmp(text, "{\"", 2) == 0 && text[bytes - 1] == '}' &&
+                        memchr(text, ':', bytes) && !memchr(text, '\n', bytes);
+    return object ? "one line of JSON" : NULL;
+}
+
 const char *text_of_other_format(const char *text, size_t bytes, const char **advice)
 {
     static const struct {
@@ -103,10 +131,6 @@ const char *text_of_other_format(const char *text, size_t bytes, const char **ad
         {0, 5, "%PDF-", "a PDF document", "convert it to csv"},
         {0, 8, "\x89PNG\r\n\x1A\n", "a PNG image", "convert images to npy"},
         {0, 3, "\xFF\xD8\xFF", "a JPEG image", "convert images to npy"},
-        {0, 14, "<!DOCTYPE html", "an HTML page", "check what was downloaded"},
-        {0, 14, "<!doctype html", "an HTML page", "check what was downloaded"},
-        {0, 8, "<html>\r\n", "an HTML page", "check what was downloaded"},
-        {0, 7, "<html><", "an HTML page", "check what was downloaded"},
         {0, 6, "\x93NUMPY", "an npy file", "use data.format: npy"},
         {0, 24, "version https://git-lfs.", "a pointer of Git LFS, not the data", "git lfs pull"},
     };
@@ -116,7 +140,8 @@ const char *text_of_other_format(const char *text, size_t bytes, const char **ad
             memcmp(text + formats[i].at, formats[i].magic, formats[i].bytes) == 0)
             return formats[i].format;
     }
-    return NULL;
+    *advice = "check what was downloaded";
+    return page_format(text, bytes);
 }
 
 size_t text_encoding_mark_bytes(const char *text, size_t bytes)

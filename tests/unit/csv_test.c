@@ -236,6 +236,14 @@ static void a_file_of_another_format_is_named(void **state)
         {"<!doctype html>\n", 16, "it is an HTML page"},
         {"<html>\r\n<head>a,1\n", 18, "it is an HTML page"},
         {"<html><body>a,1\n", 16, "it is an HTML page"},
+        {"<HTML>\n<body>a,1\n", 17, "it is an HTML page"},
+        {"<html lang=\"en\">\n", 17, "it is an HTML page"},
+        {"\xEF\xBB\xBF\r\n <!DocType HTML>\n", 22, "it is an HTML page"},
+        {"<Head><title>502</title>\n", 25, "it is an HTML page"},
+        {"<?xml version=\"1.0\"?>\n<Error>\n", 30,
+         "it is an XML page, and only text is read here; check what"},
+        {" {\"message\":\"Not Found\"}\n", 25,
+         "it is one line of JSON, and only text is read here; check"},
         {"version https://git-lfs.github.com/spec/v1\noid sha256:12\n", 57, "git lfs pull"},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -264,6 +272,9 @@ static void a_tag_of_html_can_be_a_word(void **state)
 {
     (void)state;
     READS(WORD_LABEL, "<html>,1\n<html>,2\n", "1 : 1", "1 : 2");
+    READS(WORD_LABEL, "<header>,1\n", "1 : 1");
+    READS(WORD_LABEL, "<?xmlns>,1\n", "1 : 1");
+    READS(WORD_LABEL, "{\"a\":1},1\n", "1 : 1");
 }
 
 static void text_of_utf_16_and_utf_32_is_named(void **state)
@@ -1254,10 +1265,10 @@ static void a_skipped_line_of_a_file_without_rows_is_named_if_it_is_no_header(vo
     static const struct {
         const char *text, *said;
     } of[] = {
-        {"\n{\"error\": \"not found\"}",
+        {"\n{\"error\": \"not found\"",
          "b.csv:2: data.header: skip leaves this line out, and no row follows, but it has not the "
          "2 "
-         "fields of data.columns, it is \"{\"error\": \"not found\"}\"; check that it is the right "
+         "fields of data.columns, it is \"{\"error\": \"not found\"\"; check that it is the right "
          "file"},
         {"error\n# of the server\n", "b.csv:1: data.header: skip leaves this line out, and no row"},
         {"a,b\n", "nothing"},

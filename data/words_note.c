@@ -100,6 +100,21 @@ static size_t append(char *out, size_t n, uint32_t code)
     return n;
 }
 
+static bool is_ascii(char c)
+{
+    return (unsigned char)c < 0x80;
+}
+
+/* The code of a byte that is no UTF-8: as Latin-1 has it if it is a letter there and no byte of several, otherwise one beyond all
+ * characters. */
+static uint32_t byte_code(const char *word, size_t at, size_t bytes)
+{
+    const uint32_t code = (unsigned char)word[at];
+    const bool letter = code >= 0xC0 && (at == 0 || is_ascii(word[at - 1])) &&
+                        (at + 1 == bytes || is_ascii(word[at + 1]));
+    return letter ? code : 0x110000 + code;
+}
+
 /* The word without what is easily overlooked. Case alone tells codes of one letter apart. */
 static size_t plain_word(char out[static PLAIN_BYTES], const char *word, size_t bytes, locale_t l)
 {
@@ -109,7 +124,7 @@ static size_t plain_word(char out[static PLAIN_BYTES], const char *word, size_t 
     for (size_t i = 0; i < bytes; i += used) {
         used = printable_character(word + i, bytes - i, &code);
         if (!used) {
-            code = 0x110000 + (unsigned char)word[i]; /* beyond all characters */
+            code = byte_code(word, i, bytes);
             used = 1;
         }
         if (code >= 0xFF01 && code <= 0xFF5E)
@@ -168,13 +183,14 @@ static enum err note_equal(const struct reading *r, const char *name,
         }
     }
     if (equal)
-        dataset_warn(r,
-                     "%s: column %s: \"%s\" and \"%s\" are two words; %u of %u words differ from "
-                     "an earlier one in blanks (data.trim), invisible characters, case, bytes of a "
-                     "letter (NFC) or zeros of a number alone; if they mean the same, write them "
-                     "equally in the files",
-                     r->key, SHOWN(name), shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[0]),
-                     shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[1]), equal, last);
+        dataset_warn(
+            r,
+            "%s: column %s: \"%s\" and \"%s\" are two words; %u of %u words differ from "
+            "an earlier one in blanks (data.trim), invisible characters, case, bytes of a "
+            "letter (NFC, Latin-1) or zeros of a number alone; if they mean the same, write them "
+            "equally in the files",
+            r->key, SHOWN(name), shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[0]),
+            shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[1]), equal, last);
     vocabulary_close(&plain);
     freelocale(lower);
     mem_free(first);

@@ -1592,7 +1592,12 @@ static void words_that_look_equal_or_missing_are_said(void **state)
         {"[\"\"]", "1,\u1EAFn\n2,a\u0306\u0301n\n", "are two words; 1 of 2"}, /* two marks */
         {"[\"\"]", "1,cote\n2,cot\u00E9\n1,c\u00F4te\n2,cote\u0303\n1,\u00E9\n2,\u00C9\n",
          "nothing"},
-        {"[\"\"]", "1,caf\xE9\n2,caf\xC9\n1,caf\n", "nothing"}, /* no UTF-8 */
+        {"[\"\"]", "1,caf\xE9\n2,caf\u00E9\n1,caf\n",
+         "\"caf?\" and \"caf\u00E9\" are two words; 1 of 3"},
+        {"[\"\"]", "1,\u00D6l\n2,\xF6l\n1,\xD6l\n2,k\xF6ln\n1,k\u00F6ln\n",
+         "are two words; 3 of 5"},
+        {"[\"\"]", "1,\xC4\xE3\n2,\xE4\xC3\n1,\xE4\xE3\n2,a\xA0\n1,a\n2,\xA4\n1,\u00A4\n",
+         "nothing"}, /* other encodings */
         {"[\"\"]", "1,A\n2,a\n1,A \n", "\"A\" and \"A \" are two words; 1 of 3"},
         {"[\"\"]", "1,a\n2,A\n1,0\n2,10\n1,1e1\n2,0.1\n1,1.2.0\n2,1.2\n1,\n", "nothing"},
         {"[\"\"]", "1,\\N\n2,x\n1,None\n",

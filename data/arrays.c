@@ -661,8 +661,8 @@ static enum err look_at(const struct array_set *set, const struct array_file *fi
 }
 
 /* The same with labels, all of them unless they are many: a class that the model does not have is refused. */
-static enum err look_at_labels(const struct array_set *set, struct rounding *of,
-                               const struct reading *r, struct errmsg *e)
+static enum err note_labels(const struct array_set *set, struct rounding *of,
+                            const struct reading *r, struct errmsg *e)
 {
     const struct array_file *f = set->labels;
     struct contents unused = {.files = 0};
@@ -716,7 +716,7 @@ static enum err set_load(const struct array_set *set, struct dataset *d, const s
     else if (!err)
         err = look_at(set, first, notes.rows, r, e);
     if (!err && r->look && !r->unlabeled)
-        err = look_at_labels(set, notes.labels, r, e);
+        err = note_labels(set, notes.labels, r, e);
     if (!err && notes.rows)
         say_rounding(notes.rows, first, r);
     if (!err && notes.labels)

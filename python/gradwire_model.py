@@ -1215,9 +1215,7 @@ class Model:
             return
         found = table.find(keys)
         missed, enough = np.unique(keys[~found]), 1 if self.encoding.keys[name].kind == "cross" else len(keys) / 100
-        rows = sum(len(part["keys"]) for part in table.parts)  # half as many other keys are hardly new ones
-        many = len(missed) >= WARNED_ROWS or not found.any() and len(missed) >= 5 and 0 < rows < 2 * len(missed)
-        if found.sum() < enough and many:
+        if len(missed) >= WARNED_ROWS and found.sum() < enough:
             warnings.warn(f'column "{name}": of {len(keys)} lookups in table {table.name}, {found.sum()} find a row: the model has not '
                           f"learned keys such as {missed[0]}. Check that the values are written as in training (case, blanks, prefixes)",
                           stacklevel=4)

@@ -128,6 +128,7 @@ struct csv {
     struct spelling *spelled;                         /* (inputs + 2) of each column, or NULL */
     struct unknown *unknown;                          /* (inputs) */
     struct vocabulary *key_words;                     /* (LEARNED_KEYS) */
+    struct vocabulary others;                         /* labels that "*" takes */
     enum err err;
     struct errmsg e; /* the first error in the order of the text */
     struct errmsg first_bad;
@@ -559,20 +560,26 @@ static void note_unknown(struct csv *c, const struct work *w)
 }
 
 /* In the order of the text, so that any number of threads have the same words. A thread that adds to a full sample stops at its own. */
-static enum err join_key_words(struct csv *c, struct work *w, struct errmsg *e)
+static enum err join_texts(struct vocabulary *all, struct vocabulary *words, struct errmsg *e)
 {
     enum err err = ERR_OK;
-    for (uint32_t i = 0; i < w->piece.learned.keys && !err; i++) {
-        struct vocabulary *words = &w->piece.learned.key_words[i], *all = &c->key_words[i];
-        for (uint32_t k = 0, number; k < words->count && all->count < LEARNED_KEY_WORDS && !err;
-             k++) {
-            size_t bytes;
-            const char *word = vocabulary_text(words, k, &bytes);
-            err = vocabulary_add(all, word, bytes, &number) ? err_memory(e) : ERR_OK;
-        }
-        if (all->count < LEARNED_KEY_WORDS)
-            vocabulary_clear(words);
+    for (uint32_t k = 0, number; k < words->count && all->count < LEARNED_KEY_WORDS && !err; k++) {
+        size_t bytes;
+        const char *word = vocabulary_text(words, k, &bytes);
+        err = vocabulary_add(all, word, bytes, &number) ? err_memory(e) : ERR_OK;
     }
+    if (all->count < LEARNED_KEY_WORDS)
+        vocabulary_clear(words);
+    return err;
+}
+
+/* The samples of texts. */
+static enum err join_samples(struct csv *c, struct work *w, struct errmsg *e)
+{
+    struct learned *t = &w->piece.learned;
+    enum err err = join_texts(&c->others, &t->others, e);
+    for (uint32_t i = 0; i < t->keys && !err; i++)
+        err = join_texts(&c->key_words[i], &t->key_words[i], e);
     return err;
 }
 
@@ -597,7 +604,7 @@ static enum err join_spread(struct csv *c, struct work *w, struct errmsg *e)
         return ERR_OK;
     dataset_see_also(&c->seen, &w->seen);
     c->spread_rows += w->piece.rows;
-    enum err err = join_key_words(c, w, e);
+    enum err err = join_samples(c, w, e);
     return err ? err : join_rows(c, w, e);
 }
 
@@ -620,7 +627,7 @@ static enum err join(struct csv *c, struct work *w, struct errmsg *e)
     if (!err)
         err = check_signs(c, w, e);
     if (!err)
-        err = join_key_words(c, w, e);
+        err = join_samples(c, w, e);
     return err ? err : join_rows(c, w, e);
 }
 
@@ -1122,15 +1129,22 @@ static enum err note_words(const struct csv *c, struct errmsg *e)
     enum err err = ERR_OK;
     for (uint32_t i = 0; i < s->inputs && c->format.meaning.learning && !err; i++)
         if (s->input[i].learns)
-            err = words_note(s->input[i].name, &s->input[i].words, false,
+            err = words_note(s->input[i].name, &s->input[i].words, false, NULL,
                              &c->format.meaning.missing, c->reading, e);
     return err;
+}
+
+/* Of the labels that "*" takes. */
+static enum err note_labels(const struct csv *c, struct errmsg *e)
+{
+    return words_note("", &c->others, false, &c->format.meaning.names, &c->format.meaning.missing,
+                      c->reading, e);
 }
 
 static enum err note_key_words(const struct csv *c, uint32_t key, struct errmsg *e)
 {
     const struct table_key *k = &c->table->schema->key[key];
-    return words_note(k->name, &c->key_words[key], k->kind == COLUMN_KEYS,
+    return words_note(k->name, &c->key_words[key], k->kind == COLUMN_KEYS, NULL,
                       &c->format.meaning.missing, c->reading, e);
 }
 
@@ -1153,6 +1167,8 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         pool_run(pool, work_on, c);
         err = c->err ? err_set(e, c->err, "%s", c->e.text) : ERR_OK;
     }
+    if (!err)
+        err = note_labels(c, e);
     if (!err) {
         say_unknown(c, threads);
         say_others(c);
@@ -1188,6 +1204,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     for (uint32_t i = 0; i < LEARNED_KEYS && c->key_words; i++)
         vocabulary_close(&c->key_words[i]);
     mem_free(c->key_words);
+    vocabulary_close(&c->others);
     mem_free(c->tail);
     mem_free(c->work);
     return err;

@@ -75,10 +75,11 @@ enum err same_files_warn_contents(const struct reading *r, const struct contents
 /* ---- words_note.c ---- */
 
 /* Warn of words of the column that a reader would take for a missing value and, unless they are lists of values, for one word.
- * Errors: ERR_NOMEM. */
+ * classes, not NULL: the words are labels that are no names of classes: warn of one that a reader would take for such a name,
+ * and of nothing else. Errors: ERR_NOMEM. */
 enum err words_note(const char *column, const struct vocabulary *words, bool lists,
-                    const struct vocabulary *missing, const struct reading *r,
-                    struct errmsg *e) MUST_CHECK;
+                    const struct vocabulary *classes, const struct vocabulary *missing,
+                    const struct reading *r, struct errmsg *e) MUST_CHECK;
 
 /* ---- scale_note.c ---- */
 /* Warn of the columns whose different numbers a scale makes equal. The rows of the training part have their encoding, and are not scaled yet. Looks at a sample of them. Errors: ERR_NOMEM;

@@ -233,9 +233,47 @@ static void note_markers(const struct reading *r, const char *name, const struct
                      r->key, SHOWN(name), list, hint);
 }
 
-enum err words_note(const char *column, const struct vocabulary *words, bool lists,
-                    const struct vocabulary *missing, const struct reading *r, struct errmsg *e)
+/* A sign before a number is overlooked here, too: "+1" is "1". */
+static size_t plain_label(char out[static PLAIN_BYTES], const struct vocabulary *v, uint32_t number,
+                          locale_t l)
 {
+    size_t bytes;
+    const char *word = vocabulary_text(v, number, &bytes);
+    const bool sign = bytes > 1 && *word == '+' && is_decimal(word[1]);
+    return bytes > WORD_BYTES ? 0 : plain_word(out, word + sign, bytes - sign, l);
+}
+
+static void note_others(const struct vocabulary *names, const struct vocabulary *other,
+                        const struct reading *r)
+{
+    char text[PLAIN_BYTES], name[PLAIN_BYTES];
+    locale_t lower = newlocale(LC_CTYPE_MASK, "C.UTF-8", NULL);
+    bool said = false;
+    for (uint32_t i = 0; lower && i < other->count && !said; i++) {
+        const size_t bytes = plain_label(text, other, i, lower);
+        for (uint32_t k = 0; bytes && k < names->count && !said; k++) {
+            said = plain_label(name, names, k, lower) == bytes && memcmp(name, text, bytes) == 0;
+            if (said)
+                dataset_warn(r,
+                             "%s: the label \"%s\" is taken by \"*\", but looks like the class "
+                             "\"%s\"; if it is that class, list it, as in \"%s|%s\"",
+                             r->key, shown((char[PRINTABLE_NAME_BYTES]){""}, other, i),
+                             shown((char[PRINTABLE_NAME_BYTES]){""}, names, k),
+                             shown((char[PRINTABLE_NAME_BYTES]){""}, names, k),
+                             shown((char[PRINTABLE_NAME_BYTES]){""}, other, i));
+        }
+    }
+    freelocale(lower);
+}
+
+enum err words_note(const char *column, const struct vocabulary *words, bool lists,
+                    const struct vocabulary *classes, const struct vocabulary *missing,
+                    const struct reading *r, struct errmsg *e)
+{
+    if (classes) {
+        note_others(classes, words, r);
+        return ERR_OK;
+    }
     note_markers(r, column, words, missing);
     return !lists && note_equal(r, column, words) ? err_memory(e) : ERR_OK;
 }

@@ -60,6 +60,7 @@ void learned_close(struct learned *t, uint32_t inputs)
     mem_free(t->spelled);
     for (uint32_t i = 0; i < t->keys; i++)
         vocabulary_close(&t->key_words[i]);
+    vocabulary_close(&t->others);
     mem_free(t->key_words);
     mem_free(t->divided);
     mem_free(t->rounding);
@@ -462,6 +463,9 @@ static void label_of_name(struct encoding *x, uint32_t row, struct batch_text t,
         encode_fault(x, row, CAUSE_CLASS_NAME, t, 0);
     else
         *label = (float)number;
+    if (name == VOCABULARY_NONE && number != VOCABULARY_NONE &&
+        x->t->others.count < LEARNED_KEY_WORDS)
+        keep_error(x, vocabulary_add(&x->t->others, t.at, t.bytes, &name));
 }
 
 static void label_of_number(struct encoding *x, uint32_t row, struct batch_text t, float *label)

@@ -57,6 +57,7 @@ struct learned {
         *spelled; /* (inputs + 2) also of the label and the weight; NULL: not wanted */
     struct learned_divided *divided; /* (the schema's keys); NULL: not wanted */
     struct vocabulary *key_words; /* (LEARNED_KEYS) of the first `keys` keys: texts of a sample */
+    struct vocabulary others;     /* labels that no listed class has, up to LEARNED_KEY_WORDS */
     uint32_t keys;
     struct rounding **rounding; /* (inputs + 1) a sample of their numbers; NULL: not wanted */
     uint32_t rounded;           /* of the inputs, those below it are noted */

@@ -1432,6 +1432,33 @@ static void labels_are_classes_by_name(void **state)
         ":1: column \"y\": label 219000, the model has 2 classes (labels 0 to 1)" A_NUMBER);
 }
 
+static void labels_of_other_names_that_look_like_a_class_are_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *classes, *text, *said;
+    } of[] = {
+        {"'*', 'yes'", "1,yes\n2,no\n3,Yes\n",
+         "data.train: the label \"Yes\" is taken by \"*\", but looks like the class \"yes\"; if it "
+         "is that class, list it, as in \"yes|Yes\""},
+        {"'*', 'yes'", "1,yes\n2,no\n3,yes \n", "the label \"yes \" is taken by"},
+        {"'*', '1'", "1,1\n2,1.0\n", "the label \"1.0\" is taken by"},
+        {"'*', '1'", "1,1\n2,+1\n", "the label \"+1\" is taken by"},
+        {"'*', '1'", "1,1\n2,-1\n3,10\n4,0\n", "nothing"},
+        {"'*', 'A'", "1,A\n2,a\n3,b\n", "nothing"},
+        {"'*', 'yes|Yes'", "1,Yes\n2,yes\n3,yess\n", "nothing"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char data[200];
+        struct fixture f;
+        snprintf(data, sizeof data, "columns: [number: n, label: {name: y, classes: [%s]}]",
+                 of[i].classes);
+        setup(&f, data, NULL, 0);
+        warns(&f, of[i].text, of[i].said);
+        teardown(&f);
+    }
+}
+
 /* The model's shape, and with it the number of classes, comes from the data. */
 static void
 a_label_that_float32_rounds_to_a_class_is_refused_before_the_classes_are_known(void **state)
@@ -3133,6 +3160,7 @@ int main(void)
         cmocka_unit_test(numbers_are_scaled_by_the_training_part),
         cmocka_unit_test(means_are_those_of_the_numbers),
         cmocka_unit_test(labels_are_classes_by_name),
+        cmocka_unit_test(labels_of_other_names_that_look_like_a_class_are_said),
         cmocka_unit_test(
             a_label_that_float32_rounds_to_a_class_is_refused_before_the_classes_are_known),
         cmocka_unit_test(the_eval_part_is_read_as_the_training_part_taught),

@@ -207,6 +207,17 @@ static bool escapes_return(const struct csv_grammar *g, const char *line, size_t
            csv_is_escaped(line, line + bytes - 1, g->escape);
 }
 
+/* The source of the number of fields that a row must have: the first row, if it lacks the label. */
+static const char *counted_by(const struct csv_piece *p, const struct csv_format *f)
+{
+    uint32_t named = 0;
+    for (uint32_t i = 0; i < f->job->columns; i++)
+        named += f->job->column[i].kind != COLUMN_CROSS;
+    return f->job->header == HEADER_NAMES ? "its header has"
+           : named > p->fields            ? "the lines before it have"
+                                          : "data.columns names";
+}
+
 static void refuse_count(struct csv_piece *p, const struct csv_format *f, uint32_t row,
                          const char *line, size_t bytes, size_t fields)
 {
@@ -226,9 +237,8 @@ static void refuse_count(struct csv_piece *p, const struct csv_format *f, uint32
     if (!hint && fields > wanted)
         hint = names_hint(p, f, line, bytes);
     csv_batch_refuse(p, CSV_NO_FIELD, "it has %zu field%s, %s %u%s%s", fields,
-                     fields == 1 ? "" : "s",
-                     f->job->header == HEADER_NAMES ? "its header has" : "data.columns names",
-                     wanted, hint ? "; " : "", hint ? hint : "");
+                     fields == 1 ? "" : "s", counted_by(p, f), wanted, hint ? "; " : "",
+                     hint ? hint : "");
 }
 
 /* False: the row is bad. */

@@ -124,6 +124,8 @@ class PredictTest(ModelCase):
         lines = (self.tmp / "prices.eval.csv").read_text().splitlines()
         (self.tmp / "bare.csv").write_text("\n".join(line.rpartition(";")[0] for line in lines))
         self.assertEqual(self.predict("prices", "bare.csv"), self.predict("prices"))
+        (self.tmp / "mixed.csv").write_text("\n".join([lines[0].rpartition(";")[0], *lines[1:]]))
+        self.assertIn("mixed.csv:2: it has 4 fields, the lines before it have 3", self.predict("prices", "mixed.csv", code=2))
         (self.tmp / "thin.csv").write_text("1;2\n")
         self.assertIn("thin.csv:1: it has 2 fields, data.columns names 4", self.predict("prices", "thin.csv", code=2))
 

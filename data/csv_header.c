@@ -260,14 +260,73 @@ static bool reads_like_data(const struct vocabulary *names)
     return false;
 }
 
+/* The end of the first row from `from` on that is neither empty nor a comment; `bytes`: it does not end; *begin == bytes: no such
+ * row. Moves *begin to the row. */
+static size_t find_row(const struct csv_format *f, const struct csv_piece *p, size_t from,
+                       size_t *begin)
+{
+    size_t n = csv_scan(p->mark, p->text + from, p->bytes - from, &p->grammar);
+    *begin = from;
+    for (size_t i = 0; i < n; i++) {
+        const size_t end = from + p->mark[i];
+        if (p->text[end] != '\n')
+            continue;
+        if (!csv_is_no_row(f, p->text + *begin, p->text + end))
+            return end;
+        *begin = end + 1;
+    }
+    return p->bytes;
+}
+
+/* True if the line has the names of all columns. */
+static bool has_all_names(const struct csv_format *f, const char *line, size_t bytes)
+{
+    bytes = csv_without_return(&f->grammar, line, bytes);
+    for (uint32_t i = 0; i < f->job->columns; i++) {
+        const struct job_column *c = &f->job->column[i];
+        bool found = c->kind == COLUMN_IGNORE || c->kind == COLUMN_CROSS ||
+                     (f->meaning.unlabeled && is_label(c));
+        for (const char *at = line, *end = line + bytes; at && !found;) {
+            const char *stop = memchr(at, f->grammar.delimiter, (size_t)(end - at));
+            size_t n = (size_t)((stop ? stop : end) - at);
+            csv_hint_strip(&at, &n, f->grammar.quotes);
+            found = n == strlen(c->name) && memcmp(at, c->name, n) == 0;
+            at = stop ? stop + 1 : NULL;
+        }
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+/* The advice if the header is the row after `end`, or a comment before `begin`; NULL: neither. */
+static const char *other_header(const struct csv_format *f, const struct csv_piece *p, size_t begin,
+                                size_t end)
+{
+    const size_t comment = f->grammar.comment_bytes;
+    size_t row, row_end = find_row(f, p, end + 1, &row);
+    if (row < p->bytes && has_all_names(f, p->text + row, row_end - row))
+        return "the line after it has these names: remove the lines before that";
+    for (size_t at = 0, next; comment && at < begin; at = next) {
+        next = (size_t)((char *)memchr(p->text + at, '\n', begin - at) - p->text) + 1;
+        if (next - at > comment && memcmp(p->text + at, f->grammar.comment, comment) == 0 &&
+            has_all_names(f, p->text + at + comment, next - 1 - at - comment))
+            return "a line before it has these names, but begins with data.comment: remove that "
+                   "text from it";
+    }
+    return NULL;
+}
+
 static enum err refuse_names(const char *name, const struct csv_format *f,
                              const struct vocabulary *names, const char *line, size_t bytes,
-                             struct errmsg *e)
+                             const char *other, struct errmsg *e)
 {
     char out[CSV_HINT_BYTES], near[CSV_NEAREST_BYTES], shown[CSV_SHOWN_BYTES];
     const char *hint = text_encoding_mark_bytes(line, bytes)
                            ? "a second byte order mark is before its first name: remove it"
                            : csv_hint_excel(line, bytes);
+    if (!hint)
+        hint = other;
     if (!hint)
         hint = csv_hint_delimiter(out, f->job, line, bytes, 0);
     if (!hint && !f->job->trim && has_blanked(names, name))
@@ -377,45 +436,27 @@ static enum err add_named_fields(struct csv_file *file, const struct csv_format 
 
 /* Read the header's names from `bytes` of text, without its line end. */
 static enum err fields_by_header(struct csv_file *file, const struct csv_format *f,
-                                 const struct csv_grammar *g, char *text, size_t bytes,
-                                 uint32_t *mark, struct errmsg *e)
+                                 const struct csv_piece *p, size_t begin, size_t end, size_t bytes,
+                                 struct errmsg *e)
 {
-    char near[CSV_NEAREST_BYTES];
+    char *text = p->text + begin, near[CSV_NEAREST_BYTES];
     struct vocabulary names = {0};
-    enum err err = add_named_fields(file, f, g, text, bytes, mark, &names, e);
+    enum err err = add_named_fields(file, f, &p->grammar, text, bytes, p->mark, &names, e);
     if (!err) {
         keep_by_place(file, f);
-        note_unread_fields(file, f, &names, mark);
+        note_unread_fields(file, f, &names, p->mark);
     }
     const char *name = err ? NULL : unnamed_column(file, f);
     const char *kept = err || name ? NULL : unkept_column(file, f);
     const char *twice = err || name ? NULL : twice_kept(file, f);
     if (name)
-        err = refuse_names(name, f, &names, text, bytes, e);
+        err = refuse_names(name, f, &names, text, bytes, other_header(f, p, begin, end), e);
     else if (kept)
         err = refuse_kept(file, f, kept, nearest_name(near, &names, f, true, kept), e);
     else if (twice)
         err = refuse_twice(twice, e);
     vocabulary_close(&names);
     return err;
-}
-
-/* The end of the first row from `from` on that is neither empty nor a comment; `bytes`: it does not end; *begin == bytes: no such
- * row. Moves *begin to the row. */
-static size_t find_row(const struct csv_format *f, const struct csv_piece *p, size_t from,
-                       size_t *begin)
-{
-    size_t n = csv_scan(p->mark, p->text + from, p->bytes - from, &p->grammar);
-    *begin = from;
-    for (size_t i = 0; i < n; i++) {
-        const size_t end = from + p->mark[i];
-        if (p->text[end] != '\n')
-            continue;
-        if (!csv_is_no_row(f, p->text + *begin, p->text + end))
-            return end;
-        *begin = end + 1;
-    }
-    return p->bytes;
 }
 
 /* The number of columns that the first row lacks: the label, and the weight. A header that is skipped is no row: R writes it without a
@@ -645,7 +686,7 @@ static enum err read_header(struct csv_file *file, const struct csv_format *f,
             csv_reads_like_row(f, file->field, file->fields, &p->grammar, text, bytes, p->mark);
         return ERR_OK;
     }
-    return fields_by_header(file, f, &p->grammar, text, bytes, p->mark, e);
+    return fields_by_header(file, f, p, begin, end, bytes, e);
 }
 
 /* See whether the header follows what is skipped, as behind a title. end: of the skipped line. */

@@ -765,6 +765,18 @@ static void a_line_of_another_delimiter_names_data_delimiter(void **state)
         ":1: its header does not name \"a\" of data.columns, it is \"a;y\"; with data.delimiter: "
         "semicolon it has 2");
     refuses(NUMBER_LABEL ", header: names", "a,y\n1\n", ":2: it has 1 field, its header has 2");
+    refuses(
+        NUMBER_LABEL ", header: names", "Report 3,\n\n\"a\",y\r\n1,2\n",
+        ":1: its header does not name \"a\" of data.columns, it is \"Report 3,\"; the line after "
+        "it has these names: remove the lines before that");
+    refuses(
+        NUMBER_LABEL ", header: names, comment: '#'", "# of 3\n# a, y\n1,2\n",
+        ":3: its header does not name \"a\" of data.columns, it is \"1,2\"; a line before it has "
+        "these names, but begins with data.comment: remove that text from it");
+    refuses(
+        NUMBER_LABEL ", header: names, comment: '#'", "#\n#a\n1,2\n3,4\n",
+        ":3: its header does not name \"a\" of data.columns, it is \"1,2\"; without a header in "
+        "the file, leave data.header out");
 }
 
 static void files_of_xz_and_bzip2_are_refused_by_name(void **state)

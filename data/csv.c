@@ -378,6 +378,7 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     p->kept_as = f->kept_as;
     p->fields = f->fields;
     p->header = f->header;
+    p->names_follow = f->skipped_line && f->names_line;
     c->file_bytes += w->text_bytes;
     if (got < wanted)
         close_file(c, true);
@@ -1261,7 +1262,7 @@ static void say_odd(const struct csv *c)
         [CSV_ODD_LABEL] = "the label of this line is not a number, and no pair follows, so it has "
                           "the score of a row of zeros: is it a row?"};
     for (int i = 0; i < CSV_ODDS; i++)
-        if (c->odd[i].path && (i != CSV_ODD_NUL || !c->odd[CSV_ODD_NULS].path) &&
+        if (c->odd[i].path && what[i] && (i != CSV_ODD_NUL || !c->odd[CSV_ODD_NULS].path) &&
             (i != CSV_ODD_LABEL || !c->worded))
             dataset_warn(c->reading, "%s:%" PRIu64 ": %s", c->odd[i].path, c->odd[i].line, what[i]);
 }

@@ -158,6 +158,8 @@ static bool is_header(const struct csv_piece *p, const char *text, size_t bytes)
 /* first: of its file */
 static enum csv_odd odd_line(const struct csv_piece *p, const char *text, size_t bytes, bool first)
 {
+    if (first && p->names_follow)
+        return CSV_ODD_SKIPPED;
     size_t mark = bytes && *text == '\xEF' ? text_encoding_mark_bytes(text, bytes) : 0;
     if (p->header.named && !(first && !p->header.bytes) && bytes > mark &&
         is_header(p, text + mark, bytes - mark))
@@ -173,7 +175,10 @@ const char *csv_batch_odd_hint(const struct csv_batch *b, uint32_t row)
             "; a byte order mark (U+FEFF) begins the line: if files were joined, remove it",
         [CSV_ODD_HEADER] = "; the line is the header again: if files were joined, remove it",
         [CSV_ODD_NAMES] =
-            "; the line has the names of the columns: if files were joined, remove it"};
+            "; the line has the names of the columns: if files were joined, remove it",
+        [CSV_ODD_SKIPPED] =
+            "; the line has the names of the columns, as data.header: skip has left "
+            "out the line before it: remove that"};
     return b->odd[row] == CSV_ODDS ? NULL : hint[b->odd[row]];
 }
 

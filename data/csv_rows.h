@@ -36,6 +36,7 @@ enum csv_odd {
     CSV_ODD_MARK,   /* a byte order mark begins the line, which is not the first */
     CSV_ODD_HEADER, /* the line is the header again */
     CSV_ODD_NAMES, /* without a header, the line has the names of the columns, and is not the first */
+    CSV_ODD_SKIPPED, /* the line has the names, and the one before it was left out; say_names warns of it */
     CSV_ODD_COMMENT, /* the line is a comment that could be a row */
     CSV_ODD_QUOTE,   /* a field that is not read swallows line ends, and text follows its quotes */
     CSV_ODD_LABEL,   /* libsvm: a word that is no label, and no pair follows */
@@ -89,6 +90,7 @@ struct csv_piece {
     size_t bytes;
     uint64_t line;                     /* line number of its first row in the file, from 1 */
     bool begins_file;                  /* no row of the file comes before it */
+    bool names_follow;                 /* its first row has the names, and a line was left out */
     const struct meaning_field *field; /* (fields) */
     const uint32_t
         *kept_as; /* (fields) its text is kept: number in struct csv_keep + 1; 0: it is not */

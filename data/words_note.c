@@ -115,6 +115,13 @@ static uint32_t byte_code(const char *word, size_t at, size_t bytes)
     return letter ? code : 0x110000 + code;
 }
 
+/* Of all letters where the system has C.UTF-8, else of ASCII's; "C" takes no memory. */
+static locale_t lower_case(void)
+{
+    locale_t l = newlocale(LC_CTYPE_MASK, "C.UTF-8", NULL);
+    return l ? l : newlocale(LC_CTYPE_MASK, "C", NULL);
+}
+
 /* The word without what is easily overlooked. Case alone tells codes of one letter apart. */
 static size_t plain_word(char out[static PLAIN_BYTES], const char *word, size_t bytes, locale_t l)
 {
@@ -159,10 +166,8 @@ static enum err note_equal(const struct reading *r, const char *name,
     struct vocabulary plain = {.count = 0};
     uint32_t last = words->count < WORDS ? words->count : WORDS, equal = 0, pair[2] = {0};
     uint32_t *first = mem_zalloc((size_t)last + 1, sizeof *first); /* of each plain word */
-    locale_t lower = newlocale(LC_CTYPE_MASK, "C.UTF-8", NULL);
+    locale_t lower = lower_case();
     enum err err = first ? ERR_OK : ERR_NOMEM;
-    if (!lower)
-        lower = newlocale(LC_CTYPE_MASK, "C", NULL);
     for (uint32_t i = 0; i < last && !err; i++) {
         char text[PLAIN_BYTES];
         size_t bytes;
@@ -247,9 +252,9 @@ static void note_others(const struct vocabulary *names, const struct vocabulary 
                         const struct reading *r)
 {
     char text[PLAIN_BYTES], name[PLAIN_BYTES];
-    locale_t lower = newlocale(LC_CTYPE_MASK, "C.UTF-8", NULL);
+    locale_t lower = lower_case();
     bool said = false;
-    for (uint32_t i = 0; lower && i < other->count && !said; i++) {
+    for (uint32_t i = 0; i < other->count && !said; i++) {
         const size_t bytes = plain_label(text, other, i, lower);
         for (uint32_t k = 0; bytes && k < names->count && !said; k++) {
             said = plain_label(name, names, k, lower) == bytes && memcmp(name, text, bytes) == 0;

@@ -156,6 +156,17 @@ class PredictTest(ModelCase):
             self.assertEqual(got.stderr.count("is empty, and is no row"), bool(said), got.stderr)
             self.assertIn(said or "", got.stderr)
 
+    def test_a_word_of_the_only_column_in_another_case_is_no_header(self):
+        (self.tmp / "a.csv").write_text("plan,y\n" + "Plan,0\nfree,1\n" * 20)
+        self.trained("data: {format: csv, header: names, train: a.csv, columns: [category: plan, label: {name: y, classes: [\"*\", \"1\"]}]}\n"
+                     "model: {input: {shape: auto}, layers: [dense: {units: 1, activation: sigmoid}], loss: binary_crossentropy}\n"
+                     "training: {batch_size: 20, epochs: 1}\noptimizer: {sgd: {learning_rate: 0.5}}\n")
+        for text, said in (("plan\nfree\nPlan\n", False), ("plan\nfree\nplan\n", True)):
+            (self.tmp / "one.csv").write_text(text)
+            got = subprocess.run([str(MODEL), "predict", str(self.out), "one.csv"], text=True, capture_output=True, cwd=self.tmp,
+                                 timeout=DEADLINE_S)
+            self.assertEqual((got.returncode, "is the header again" in got.stderr), (0, said), got.stderr)
+
     def test_libsvm_rows_without_pairs_and_empty_lines_between_bare_pairs_are_warned_of(self):
         (self.tmp / "words.txt").write_text("".join(f"{i % 2} {1 + i % 2}:1 7:0.5\n" for i in range(100)))
         self.trained(LIBSVM)

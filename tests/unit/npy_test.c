@@ -967,13 +967,17 @@ static void files_of_one_part_in_other_units_are_warned_of(void **state)
     struct fixture *f = *state;
     static const char floats[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }",
                       bytes[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }";
-    static const float shares[4] = {0, 0.5F, 1, 0.25F}, large[4] = {0, 0.5F, 1.5F, 0.25F};
+    static const float shares[4] = {0, 0.5F, 1, 0.25F}, large[4] = {0, 0.5F, 1.5F, 0.25F},
+                       zeros[4] = {0};
     static const uint8_t pixels[4] = {0, 255, 128, 3}, bits[4] = {0, 1, 1, 0};
     static const struct {
         const float *x;
         const uint8_t *z;
         bool said;
-    } of[] = {{shares, pixels, true}, {large, pixels, false}, {shares, bits, false}};
+    } of[] = {{shares, pixels, true},
+              {large, pixels, false},
+              {shares, bits, false},
+              {zeros, pixels, false}};
     put(f, "y.npy", LABELS, "\0\1", 2);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         struct dataset d;

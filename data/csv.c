@@ -1138,8 +1138,8 @@ static enum err note_words(const struct csv *c, struct errmsg *e)
 /* Of the labels that "*" takes. */
 static enum err note_labels(const struct csv *c, struct errmsg *e)
 {
-    return words_note("", &c->others, false, &c->format.meaning.names, &c->format.meaning.missing,
-                      c->reading, e);
+    return words_note(column_words(c->table->schema, c->table->schema->inputs), &c->others, false,
+                      &c->format.meaning.names, &c->format.meaning.missing, c->reading, e);
 }
 
 static enum err note_key_words(const struct csv *c, uint32_t key, struct errmsg *e)

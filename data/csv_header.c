@@ -335,7 +335,9 @@ static enum err refuse_names(const char *name, const struct csv_format *f,
         hint = nearest_name(near, names, f, false, name);
     if (!hint)
         hint = reads_like_data(names)
-                   ? "without a header in the file, leave data.header out"
+                   ? f->meaning.unlabeled ? "without a header in the file, write the columns' "
+                                            "names into a line before it"
+                                          : "without a header in the file, leave data.header out"
                    : "the file needs this column, or data.columns must not list it";
     return err_set(e, ERR_INPUT,
                    "its header does not name \"%s\" of data.columns, it is \"%s\"; %s", SHOWN(name),

@@ -274,6 +274,11 @@ static enum err refuse_count(const char *path, char (*names)[ZIP_MEMBER_NAME_MAX
     size_t at = 0;
     for (size_t i = 0; i < n && at < sizeof list; i++)
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", names[i]);
+    if (strstr(list, "indptr") && strstr(list, "indices"))
+        return err_set(e, ERR_INPUT,
+                       "%s: it is a sparse matrix of scipy: save x.toarray(), or write it with "
+                       "dump_svmlight_file for data.format: libsvm",
+                       path);
     return err_set(e, ERR_INPUT,
                    "%s: it has %zu arrays (%s): name one of rows and one of labels, as "
                    "[%s:x, %s:y]",

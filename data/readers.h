@@ -74,9 +74,9 @@ enum err same_files_warn_contents(const struct reading *r, const struct contents
 
 /* ---- words_note.c ---- */
 
-/* Warn of words of the column that a reader would take for a missing value and, unless they are lists of values, for one word.
- * classes, not NULL: the words are labels that are no names of classes: warn of one that a reader would take for such a name,
- * and of nothing else. Errors: ERR_NOMEM. */
+/* Warn of words of the column that a reader would take for a missing value, for rounded ids and, unless they are lists of values,
+ * for one word. classes, not NULL: the words are labels that are no names of classes: of one that a reader would take for a
+ * missing value, or for such a name. Errors: ERR_NOMEM. */
 enum err words_note(const char *column, const struct vocabulary *words, bool lists,
                     const struct vocabulary *classes, const struct vocabulary *missing,
                     const struct reading *r, struct errmsg *e) MUST_CHECK;

@@ -238,6 +238,37 @@ static void note_markers(const struct reading *r, const char *name, const struct
                      r->key, SHOWN(name), list, hint);
 }
 
+/* "1.23457E+12": an id of more digits than were printed. */
+static bool is_shortened(const char *word, size_t bytes)
+{
+    size_t at = bytes && *word == '-', digits;
+    if (bytes < at + 7 || !is_decimal(word[at]) || word[at + 1] != '.')
+        return false;
+    for (at += 2, digits = at; at < bytes && is_decimal(word[at]);)
+        at++;
+    return at > digits && at + 4 == bytes && (word[at] == 'E' || word[at] == 'e') &&
+           word[at + 1] == '+' && is_decimal(word[at + 2]) && is_decimal(word[at + 3]);
+}
+
+static void note_shortened(const struct reading *r, const char *name,
+                           const struct vocabulary *words)
+{
+    uint32_t n = 0, first = 0;
+    for (uint32_t i = 0; i < words->count; i++) {
+        size_t bytes;
+        const char *word = vocabulary_text(words, i, &bytes);
+        const bool is = is_shortened(word, bytes);
+        first = is && !n ? i : first;
+        n += is;
+    }
+    if (n * 2 > words->count)
+        dataset_warn(r,
+                     "%s: column %s: %u of %u words are numbers such as \"%s\": Excel writes long "
+                     "ids so, and many become one; export their digits",
+                     r->key, SHOWN(name), n, words->count,
+                     shown((char[PRINTABLE_NAME_BYTES]){""}, words, first));
+}
+
 /* A sign before a number is overlooked here, too: "+1" is "1". */
 static size_t plain_label(char out[static PLAIN_BYTES], const struct vocabulary *v, uint32_t number,
                           locale_t l)
@@ -275,10 +306,11 @@ enum err words_note(const char *column, const struct vocabulary *words, bool lis
                     const struct vocabulary *classes, const struct vocabulary *missing,
                     const struct reading *r, struct errmsg *e)
 {
+    note_markers(r, column, words, missing);
     if (classes) {
         note_others(classes, words, r);
         return ERR_OK;
     }
-    note_markers(r, column, words, missing);
+    note_shortened(r, column, words);
     return !lists && note_equal(r, column, words) ? err_memory(e) : ERR_OK;
 }

@@ -114,6 +114,8 @@ const char *text_of_other_format(const char *text, size_t bytes, const char **ad
         size_t at, bytes;
         const char *magic, *format, *advice;
     } formats[] = {
+        {30, 19, "[Content_Types].xml", "an Excel workbook (.xlsx)", "save it as csv"},
+        {30, 9, "docProps/", "an Excel workbook (.xlsx)", "save it as csv"}, /* of other programs */
         {0, 4, "PK\3\4", "a zip archive", "unpack it"},
         {257, 6, "ustar\0", "a tar archive", "unpack it"},   /* of POSIX */
         {257, 8, "ustar  \0", "a tar archive", "unpack it"}, /* of GNU */

@@ -474,9 +474,11 @@ optimizer: sgd
     def test_wrong_input_leaves_no_file(self):
         self.trained(CSV)
         (self.tmp / "other.csv").write_text("town,size\nRome,1\n")
+        (self.tmp / "bare.csv").write_text("4,Rome,1\n5,Oslo,2\n")
         before = sorted(self.tmp.iterdir())
         for words, text in ((["none.csv"], "none.csv: No such file or directory"), 
                             (["other.csv"], 'its header does not name "age"'), (["eval.csv", "--output=no/x.csv"], "no/x.csv"),
+                            (["bare.csv"], "without a header in the file, write the columns' names into a line before it"),
                             (["eval.csv", "--output=/dev/full"], "is not a regular file"), ([""], "is not the name of a file"),
                             (["eval.csv", "--output="], "--output: the name of the file is missing")):
             error = self.predict(self.out, *words, *["--output=x.csv"][:"--output" not in words[-1]], code=2)

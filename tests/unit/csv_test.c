@@ -216,6 +216,9 @@ static void a_file_of_another_format_is_named(void **state)
         const char *says;
     } files[] = {
         {"PK\3\4 a,1\n", 9, "a.csv: it is a zip archive, and only text is read here; unpack it"},
+        {"PK\3\4 of 30 bytes in all, then.[Content_Types].xml\n", 50,
+         "it is an Excel workbook (.xlsx), and only text is read here; save it as csv"},
+        {"PK\3\4 of 30 bytes in all, then.docProps/app.xml\n", 47, "it is an Excel workbook"},
         {"PAR1\x15 a,1\n", 10, "it is a Parquet file"},
         {"ARROW1\0\0 a,1\n", 13, "it is an Arrow (Feather) file"},
         {"\x04\x22\x4D\x18 a,1\n", 9, "it is compressed by lz4"},
@@ -1462,6 +1465,8 @@ static void labels_of_other_names_that_look_like_a_class_are_said(void **state)
         {"'*', '1'", "1,1\n2,-1\n3,10\n4,0\n", "nothing"},
         {"'*', 'A'", "1,A\n2,a\n3,b\n", "nothing"},
         {"'*', 'yes|Yes'", "1,Yes\n2,yes\n3,yess\n", "nothing"},
+        {"'*', 'yes'", "1,yes\n2,NA\n3,no\n",
+         "column of the label: \"NA\": read as a word like others; if it marks a missing value"},
     };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char data[200];
@@ -1656,6 +1661,12 @@ static void words_that_look_equal_or_missing_are_said(void **state)
         {"[\"NA,null\"]", "1,NA\n2,x\n",
          "add it to data.missing; \"NA,null\" there is one text: for several write a list"},
         {"[\"NA,null\"]", "1,y\n2,x\n", "nothing"},
+        {"[\"\"]", "1,1.23457E+12\n2,1.23457E+12\n",
+         "data.train: column c: 1 of 1 words are numbers such as \"1.23457E+12\": Excel writes "
+         "long "
+         "ids so, and many become one; export their digits"},
+        {"[\"\"]", "1,1.2e+15\n2,7\n1,-3.25E+09\n", "2 of 3 words are numbers such as"},
+        {"[\"\"]", "1,1.2e+15\n2,7\n1,8\n2,1e+05\n1,2E10\n", "nothing"},
     };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char data[200];

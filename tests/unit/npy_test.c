@@ -805,6 +805,12 @@ static void an_archive_of_rows_and_labels_is_read_and_of_more_they_are_named(voi
     assert_int_equal(load(f, &d, idx_files_path(&f->files, "set.npz")), ERR_INPUT);
     assert_non_null(
         strstr(f->e.text, "it has 3 arrays (y, x, z): name one of rows and one of labels"));
+    static const struct member sparse[] = {{"indices.npy", LABELS, TWO, 2},
+                                           {"indptr.npy", LABELS, TWO, 2},
+                                           {"data.npy", LABELS, TWO, 2}};
+    archive_at(f, "sparse.npz", sparse, 3, true);
+    assert_int_equal(load(f, &d, idx_files_path(&f->files, "sparse.npz")), ERR_INPUT);
+    assert_non_null(strstr(f->e.text, "sparse.npz: it is a sparse matrix of scipy: save x."));
     assert_int_equal(load(f, &d, both(f, "set.npz:x", "set.npz:w")), ERR_INPUT);
     assert_non_null(strstr(f->e.text, "set.npz: it has no array w; it has y, x, z"));
     assert_int_equal(load(f, &d, both(f, "other.npz:x", "set.npz:y")), ERR_INPUT);

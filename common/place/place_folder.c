@@ -149,11 +149,11 @@ static enum err folder_remove(const struct place *p, const char *name, struct er
     int why = errno;
     if (lock >= 0)
         (void)close(lock);
-    if (!removed)
+    if (!removed && why != ENOTDIR)
         return err_set(e, why == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: cannot be removed: %s", path,
                        strerror(why));
     *strrchr(path, '/') = '\0';
-    return files_sync_folder(path, e);
+    return removed ? files_sync_folder(path, e) : err_set(e, ERR_IO, "%s: %s", path, strerror(why));
 }
 
 static void folder_clear(const struct place *p, const char *folder, bool leftovers)

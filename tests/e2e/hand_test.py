@@ -154,7 +154,7 @@ class HandTest(HandCase):
         (self.out / "model").rename(self.tmp / "model")
         (self.out / "model").write_text("no directory")
         why = self.start(WORKER, "again", keys=keys).wait(1).last_line().split("worker 0: ")[1]
-        self.assertIn(f"{self.out}/model/", why)
+        self.assertIn(f"{self.out}/model: ", why)
         s = self.summary()
         self.assertEqual((s["status"], s["exit_code"], s["error"], s["epochs"]), ("failed", 1, why, 1))
         (self.out / "model").unlink()

@@ -378,7 +378,8 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     p->kept_as = f->kept_as;
     p->fields = f->fields;
     p->header = f->header;
-    p->names_follow = f->skipped_line && f->names_line;
+    p->labels.field = f->labels.field;
+    p->named = f->names_line > 0;
     c->file_bytes += w->text_bytes;
     if (got < wanted)
         close_file(c, true);
@@ -527,6 +528,18 @@ static void note_odd(struct csv *c, const struct work *w)
     c->worded |= c->format.libsvm && w->piece.worded;
 }
 
+static void join_labels(struct csv_labels *all, const struct csv_labels *of)
+{
+    if (!all->none) {
+        memcpy(all->shown, of->shown, sizeof all->shown);
+        all->line = of->line;
+        all->first = of->first;
+    }
+    all->differ |= of->differ || (of->none && strcmp(all->shown, of->shown) != 0);
+    all->rows += of->rows;
+    all->none += of->none;
+}
+
 /* A piece can begin with lines that are between rows, as the one before it shows. */
 static void note_empty(struct csv *c, struct work *w)
 {
@@ -621,6 +634,7 @@ static enum err join(struct csv *c, struct work *w, struct errmsg *e)
     note_spellings(c, w);
     note_unknown(c, w);
     dataset_see_also(&c->seen, &w->seen);
+    join_labels(&c->file[w->file - c->file].labels, &w->piece.labels);
     c->file[w->file - c->file].rows += w->piece.rows;
     c->file[w->file - c->file].pairs += w->piece.pairs;
     c->rows += w->piece.rows;
@@ -948,6 +962,23 @@ static void say_names(const struct csv *c)
                  !f->skipped_line && f->names.moved ? " in another order" : "", how);
 }
 
+/* A column in front, or a decimal comma in place of the label, gives rows all their fields, and then each is another column's; a header
+ * with other names is a row. */
+static void say_labels(const struct csv *c)
+{
+    for (const struct csv_file *f = c->file; f < c->file + c->paths.count; f++) {
+        const struct csv_labels *l = &f->labels;
+        const bool others =
+            l->differ && l->none * 2 >= l->rows; /* one text can stand for any label */
+        if (others || (l->first && l->none == 1 && l->rows > 1))
+            dataset_warn(c->reading,
+                         "%s:%" PRIu64 ": %" PRIu64 " of %" PRIu64
+                         " rows have no label in the label's field, the first has \"%s\": check %s",
+                         f->path, l->line, l->none, l->rows, l->shown,
+                         others ? "the order of the columns" : "whether this line is a header");
+    }
+}
+
 /* The columns that nothing reads, of the first file that has some. */
 static void note_unread(const struct csv *c)
 {
@@ -1179,6 +1210,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         if (!say_moved(c))
             say_differing(c);
         say_names(c);
+        say_labels(c);
         note_unread(c);
         note_guessed(c);
         err = note_words(c, e);

@@ -158,7 +158,7 @@ static bool is_header(const struct csv_piece *p, const char *text, size_t bytes)
 /* first: of its file */
 static enum csv_odd odd_line(const struct csv_piece *p, const char *text, size_t bytes, bool first)
 {
-    if (first && p->names_follow)
+    if (first && p->named && p->header.bytes)
         return CSV_ODD_SKIPPED;
     size_t mark = bytes && *text == '\xEF' ? text_encoding_mark_bytes(text, bytes) : 0;
     if (p->header.named && !(first && !p->header.bytes) && bytes > mark &&

@@ -20,6 +20,7 @@ struct csv_file {
     struct meaning_field *field; /* (fields) */
     uint32_t *kept_as;           /* (fields) as in struct csv_piece */
     uint32_t fields;
+    struct csv_labels labels;
     struct csv_header_line header; /* with data.header: skip or names */
     bool begun;                    /* its first row, or its header, has been found */
     uint64_t rows, pairs;          /* that were joined; pairs: libsvm */

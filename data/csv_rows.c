@@ -280,6 +280,30 @@ static void note_swallowed(struct csv_piece *p, size_t begin, const uint32_t *ma
     }
 }
 
+/* Count the row by the text of the label's field, which nothing reads. One with quotes or escapes of its own is taken for a label. */
+static void note_label(struct csv_piece *p, const struct csv_format *f, uint32_t row,
+                       struct batch_text t)
+{
+    struct csv_labels *l = &p->labels;
+    const bool first = csv_batch_is_first(p, f, row);
+    char shown[CSV_SHOWN_BYTES];
+    csv_hint_strip(&t.at, &t.bytes, p->grammar.quotes);
+    if (!meaning_tells_label(&f->meaning, t) || p->batch->odd[row] != CSV_ODDS ||
+        (first && p->named))
+        return;
+    l->rows++;
+    if (meaning_is_label(&f->meaning, t) || memchr(t.at, '"', t.bytes) ||
+        memchr(t.at, '\\', t.bytes))
+        return;
+    if (l->none++ == 0) {
+        l->first = first;
+        l->line = p->batch->line[row];
+        (void)csv_hint_shown(l->shown, t.at, t.bytes);
+    } else if (!l->differ) {
+        l->differ = strcmp(csv_hint_shown(shown, t.at, t.bytes), l->shown) != 0;
+    }
+}
+
 void csv_rows_split(struct csv_piece *p, const struct csv_format *f, size_t begin,
                     const uint32_t *mark, const uint32_t *end, uint64_t line, uint32_t lines)
 {
@@ -294,6 +318,12 @@ void csv_rows_split(struct csv_piece *p, const struct csv_format *f, size_t begi
         return;
     }
     const size_t last = begin + csv_without_return(g, text + begin, bytes);
+    const uint32_t label = p->labels.field;
+    if (label) {
+        const size_t from = label > 1 ? mark[label - 2] + (size_t)1 : begin;
+        const size_t stop = label < p->fields ? mark[label - 1] : last;
+        note_label(p, f, row, (struct batch_text){text + from, stop - from});
+    }
     if (csv_is_plain(g) && !g->trim && !f->keep) {
         split_plain(p, row, begin, mark, last);
         return;
@@ -481,6 +511,7 @@ static enum err rows_split(struct csv_piece *p, const struct csv_format *f, stru
 enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)
 {
     p->rows = p->bad = p->bad_lines = 0;
+    p->labels = (struct csv_labels){.field = p->labels.field};
     p->used = 0;
     p->between = p->behind = (struct csv_empty){0};
     p->lone_cr = has_lone_return(p->text, p->bytes);

@@ -9,6 +9,7 @@
 #include "job/job.h"
 #include "data/meaning/encode.h"
 #include "data/meaning/meaning.h"
+#include "data/text/csv_hint.h"
 #include "data/text/csv_scan.h"
 
 enum {
@@ -84,17 +85,27 @@ struct csv_header_line {
     uint8_t begins[32];           /* bits of the bytes that the line can begin with */
 };
 
+/* Unlabeled rows whose columns are found by their order: the texts in the label's field show whether they are others. */
+struct csv_labels {
+    uint32_t field;              /* from 1; 0: none, or it is not found by its place */
+    uint64_t rows, none;         /* that have a text there; and whose text is no label */
+    uint64_t line;               /* of the first of these */
+    char shown[CSV_SHOWN_BYTES]; /* its text */
+    bool first, differ;          /* it is the file's first row; and another text differs */
+};
+
 /* One piece: whole rows of text, and the rows of cells made from them. */
 struct csv_piece {
     char *text; /* `bytes`, and CSV_SCAN_PAD more after them; fields are unquoted in place */
     size_t bytes;
     uint64_t line;                     /* line number of its first row in the file, from 1 */
     bool begins_file;                  /* no row of the file comes before it */
-    bool names_follow;                 /* its first row has the names, and a line was left out */
+    bool named;                        /* its first row has the names of the columns */
     const struct meaning_field *field; /* (fields) */
     const uint32_t
         *kept_as; /* (fields) its text is kept: number in struct csv_keep + 1; 0: it is not */
     uint32_t fields;
+    struct csv_labels labels;
     struct csv_header_line header; /* of the file, if it has one */
     struct csv_grammar grammar;    /* the format's, without what does not occur in the text */
     bool lone_cr;                  /* a '\r' occurs that no '\n' follows */

@@ -169,13 +169,13 @@ enum err dataset_load_eval(struct dataset *d, const struct job *job, const struc
     return load(d, &r, e);
 }
 
-enum err dataset_stream(const struct job *job, struct table_schema *schema,
+enum err dataset_stream(const struct job *job, struct table_schema *schema, uint32_t classes,
                         const struct dataset_sink *sink, struct dataset_streamed *out,
                         struct errmsg *e)
 {
     struct dataset d;
     struct errmsg unread = {""};
-    struct reading r = reading_of(job, 1, 0);
+    struct reading r = reading_of(job, 1, classes);
     r.schema = schema;
     r.unlabeled = true;
     r.sink = sink;

@@ -93,8 +93,9 @@ struct dataset_streamed {
     struct errmsg unread;
 };
 /* Pass the rows of job->data.eval, or those that the job generates, to the sink: there can be none. schema: as the model was
- * trained. job->worker.threads must be set. Errors: as dataset_load; the sink's. */
-enum err dataset_stream(const struct job *job, struct table_schema *schema,
+ * trained. classes: the model's, to warn of columns in another order. job->worker.threads must be set. Errors: as dataset_load; the
+ * sink's. */
+enum err dataset_stream(const struct job *job, struct table_schema *schema, uint32_t classes,
                         const struct dataset_sink *sink, struct dataset_streamed *out,
                         struct errmsg *e) MUST_CHECK;
 /* Load job->data.eval in another format; all labels are 0. It can have no rows. Errors: as dataset_load. */

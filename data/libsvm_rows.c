@@ -211,10 +211,9 @@ void libsvm_pairs(struct csv_piece *p, const struct csv_format *f, const char *t
 static bool is_no_label(const struct meaning *m, const char *text, size_t bytes)
 {
     float v;
+    const struct batch_text t = {text, bytes};
     const char *comma = memchr(text, ',', bytes);
-    return bytes && m->others == VOCABULARY_NONE &&
-           vocabulary_find(&m->names, text, bytes) == VOCABULARY_NONE && *text != '?' &&
-           !meaning_is_missing(m, (struct batch_text){text, bytes}) &&
+    return meaning_tells_label(m, t) && !meaning_is_label(m, t) &&
            !csv_number(text, comma ? (size_t)(comma - text) : bytes, &v);
 }
 

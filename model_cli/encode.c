@@ -371,7 +371,8 @@ static enum err encode_csv(struct encode *x, struct errmsg *e)
 {
     const struct dataset_sink sink = {x->keep.columns ? &x->keep : NULL, encode_piece, put_piece,
                                       x};
-    return dataset_stream(&x->model.folder.job, x->model.folder.schema, &sink, &x->read, e);
+    return dataset_stream(&x->model.folder.job, x->model.folder.schema,
+                          model_classes(x->model.folder.model), &sink, &x->read, e);
 }
 
 /* ---- rows in memory ---- */

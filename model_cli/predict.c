@@ -165,7 +165,8 @@ static enum err put_piece(void *ctx, uint32_t thread, struct errmsg *e)
 static enum err predict_csv(struct predict *p, struct errmsg *e)
 {
     const struct dataset_sink sink = {p->keep.columns ? &p->keep : NULL, score_piece, put_piece, p};
-    return dataset_stream(&p->model.folder.job, p->model.folder.schema, &sink, &p->read, e);
+    return dataset_stream(&p->model.folder.job, p->model.folder.schema,
+                          model_classes(p->model.folder.model), &sink, &p->read, e);
 }
 
 /* ---- rows in memory ---- */

@@ -189,6 +189,7 @@ class Column:
         self.name, self.kind = spec["name"] if spec["name"] is None else _text(spec["name"]), spec["kind"]
         self.classes = spec.get("classes")
         self.names = {name.replace("\\|", "|") for names in self.classes or [] for name in re.split(r"(?<!\\)\|", _text(names))}
+        self.below = 0  # of a label: the number of classes; 0: any number
         self.missing, self.feature, self.width = missing, spec.get("feature"), spec.get("width", 0)
         self.how = spec.get(next((k for k in ("number", "buckets", "category", "key") if k in spec), ""), {})
 
@@ -203,10 +204,17 @@ class Column:
         field = field if isinstance(field, str) else repr(float(field)) if isinstance(field, float) else str(field)
         return None if field in self.missing else field
 
+    def label_text(self, field):
+        """The text; "": the label is missing, or the text stands for one that is not known."""
+        text = self.text(field.strip(" \t")) or ""
+        return text * (text[:1] != "?")
+
     def is_no_label(self, field):
         """Neither a class or number, nor a text for a label that is not known."""
-        text = self.text(field.strip(" \t"))
-        return bool(text) and text[0] != "?" and not (self.names & {text, "*"} if self.names else NUMBER.fullmatch(text))
+        text = self.label_text(field)
+        if not text or self.names:
+            return bool(text) and not self.names & {text, "*"}
+        return not NUMBER.fullmatch(text) or bool(self.below) and not (0 <= float(text) < self.below and float(text).is_integer())
 
     def whole(self, field):
         """The text 1 for 1.0: pandas makes floats of a column of whole numbers with a gap. None: the field is no such float."""
@@ -563,8 +571,9 @@ class Header:
         self.first, self.words = sorted(self.header), any(re.match(r"[^\W\d]", name) for name in self.header)
         self.likely = [(0, set(self.header)), *((i, {self.case(name)}) for i, name in self.names[:1])]
         self.has_names, moved = self.find_names(fields)
-        self.label = next(((i, c) for i, c in enumerate(columns) if how == "none" and c and c.kind == "label"), None)
+        self.label = next(((i, c) for i, c in enumerate(columns) if how != "names" and c and c.kind == "label"), None)
         self.labels, self.strange, self.first_strange, self.differ = 0, 0, (), False
+        self.first_row, self.named = 0, line if self.has_names else 0  # lines; named: of names
         if how == "none" and self.has_names:
             said(line, f"this line has the names of the columns{' in another order' if moved else ''}, but is read as a row: "
                  f"use data.header: names{'' if moved else ', or skip'}")
@@ -611,11 +620,16 @@ class Header:
             self.said(line, f"{has}, but is read as a row, as data.header: skip has left out line {self.line}: remove the lines before it")
         elif again or names and len(small) == self.fields and all(small[i] == self.case(name) for i, name in names):
             self.said(line, f"{has}, and is read as a row; if files were joined, remove it")
+        else:
+            return
+        self.named = line
 
     def see_label(self, line, fields):
-        """Of each row without a header: fields that no label is in show that the row is a header, or the columns are others."""
-        if self.label and not (self.has_names and line == self.line):
-            text, self.labels = fields[self.label[0]], self.labels + 1
+        """Of each row whose columns are found by their order: fields that no label is in show that it is a header, or they are others."""
+        self.first_row = self.first_row or line
+        if self.label and line != self.named:
+            text = fields[self.label[0]]
+            self.labels += self.label[1].label_text(text) != ""
             if self.label[1].is_no_label(text):
                 self.strange, self.first_strange = self.strange + 1, self.first_strange or (line, text)
                 self.differ |= text != self.first_strange[1]
@@ -628,11 +642,11 @@ class Header:
         text.comments.clear()
 
     def see_end(self):
-        all_strange = self.differ and self.strange == self.labels  # one text can stand for any label
-        if all_strange or self.strange == 1 < self.labels and self.first_strange[0] == self.line:
+        others = self.differ and self.strange * 2 >= self.labels  # one text can stand for any label
+        if others or self.strange == 1 < self.labels and self.first_strange[0] == self.first_row:
             line, text = self.first_strange
             self.said(line, f"{self.strange} of {self.labels} rows have no label in the label's field, the first has \"{text:.40}\": check "
-                      + ("the order of the columns" if all_strange else "whether this line is a header"))
+                      + ("the order of the columns" if others else "whether this line is a header"))
         if self.how == "skip" and not self.rows and self.there != self.fields:
             self.said(self.line, f"data.header: skip leaves this line out, and no row follows, but it has not the {self.fields} fields "
                       "of data.columns: check that it is the right file")
@@ -1002,6 +1016,8 @@ class Model:
         self.weights = {name: np.array(a) for name, a in read_safetensors(weights)[0].items()}
         if self.manifest["encoding"]:
             self.encoding = Encoding(_read_json(self._file("encoding.json")))
+            for c in self.encoding.fields:
+                c.below = {"binary_crossentropy": 2, "sparse_categorical_crossentropy": self.layers[-1]["shape"][0]}.get(self.spec["loss"], 0)
         self.tables = {}
         for spec in self.encoding.tables if self.encoding else []:
             table = Table(spec, self.folder / "tables")

@@ -126,6 +126,16 @@ struct meaning_field meaning_field_of(const struct job_csv *job, uint32_t column
     return (struct meaning_field){.kind = kind, .cell = cell, .column = column};
 }
 
+bool meaning_is_label(const struct meaning *m, struct batch_text t)
+{
+    double v;
+    if (meaning_has_names(m))
+        return m->others != VOCABULARY_NONE ||
+               vocabulary_find(&m->names, t.at, t.bytes) != VOCABULARY_NONE;
+    return csv_number_wide(t.at, t.bytes, &v) &&
+           (!m->classes || (v >= 0 && v < m->classes && v == trunc(v)));
+}
+
 /* ---- messages ---- */
 
 bool meaning_takes_hint(const struct meaning *m, const struct meaning_fault *f,

@@ -61,6 +61,14 @@ static inline bool meaning_has_names(const struct meaning *m)
     return m->names.count || m->others != VOCABULARY_NONE;
 }
 
+/* True if the text of a label says which it is, rightly or not: it is neither empty, nor missing, nor an unknown one's "?". */
+static inline bool meaning_tells_label(const struct meaning *m, struct batch_text t)
+{
+    return t.bytes && *t.at != '?' && !meaning_is_missing(m, t);
+}
+/* True if it is a class, or if there are none a number. As csv_number, of text[bytes]. */
+bool meaning_is_label(const struct meaning *m, struct batch_text t);
+
 /* ---- faults ---- */
 
 enum meaning_cause {

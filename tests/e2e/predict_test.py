@@ -134,6 +134,50 @@ class PredictTest(ModelCase):
         self.trained(LIBSVM, out=self.tmp / "words")
         self.assertEqual(self.predict("words", "bare.txt"), self.predict("words"))
 
+    def test_labels_that_are_none_in_the_first_or_in_half_of_the_rows_are_warned_of(self):
+        (self.tmp / "a.csv").write_text("1,u,0\n2,v,1\n" * 20)
+        job = ("data: {{format: csv, train: a.csv, missing: ['', 'NULL', a, A], columns: [number: {{name: a, missing: mean}}, category: b, {label}]}}\n"
+               "model: {{input: {{shape: auto}}, layers: [dense: {{units: {units}, activation: {last}}}], loss: {loss}}}\n"
+               "training: {{batch_size: 20, epochs: 1}}\noptimizer: {{sgd: {{learning_rate: 0.01}}}}\n")
+        for name, label, units, last, loss in (("named", "label: {name: y, classes: ['0', '1|yes']}", 1, "sigmoid", "binary_crossentropy"),
+                                               ("other", "label: {name: y, classes: ['0', '*']}", 1, "sigmoid", "binary_crossentropy"),
+                                               ("two", "label: y", 1, "sigmoid", "binary_crossentropy"),
+                                               ("three", "label: y", 3, "softmax", "sparse_categorical_crossentropy"),
+                                               ("number", "label: y", 1, "linear", "mse")):
+            self.trained(job.format(label=label, units=units, last=last, loss=loss), out=self.tmp / name)
+        first, order = "whether this line is a header", "the order of the columns"
+        rows = "1,u,1\n" * 120000  # several pieces
+        for model, text, said in (
+                ("two", "0,26,42.1\n1,46,32.0\n2,26,NULL\n3,5,0\n4,5,?\n", f'1: 2 of 3 rows have no label in the label\'s field, the first has "42.1": check {order}'),
+                ("two", "1,u,0\n2,u,7\n3,u,-1\n4,u,1\n", f'2: 2 of 4 rows have no label in the label\'s field, the first has "7": check {order}'),
+                ("two", "1,u,0\n2,u,7\n3,u,-1\n4,u,1\n5,u,1\n", None), ("two", "1,u,-1\n2,v,-1\n", None), ("two", "1,u,7\n", None),
+                ("two", ",u,?\n2,v,\n", None), ("two", "1,u\n2,7\n", None), ("number", "1,u,7\n2,u,-1e3\n", None),
+                ("three", "1,u,1\n2,u,2\n", None), ("three", "1,u,3\n2,u,0.5\n", f'1: 2 of 2 rows have no label in the label\'s field, the first has "3": check {order}'),
+                ("number", "1,u, u1\n2,v,\"u2\" \n", f'1: 2 of 2 rows have no label in the label\'s field, the first has "u1": check {order}'),
+                ("number", "\n,ITEM,TARGET\n1,u,7\n2,u,8\n", f'2: 1 of 3 rows have no label in the label\'s field, the first has "TARGET": check {first}'),
+                ("number", "1,u,7\n,ITEM,TARGET\n2,u,8\n", None), ("named", "1,u,yes\n2,v,\"0\"\n3,v, 1 \n", None),
+                ("named", "1,u,2\n2,v,\"3\"\n3,v, 1 \n", f'1: 2 of 3 rows have no label in the label\'s field, the first has "2": check {order}'),
+                ("named", "1,u,\"a\"\"b\"\n2,v,c\n", None), ("other", "1,u,2\n2,v,3\n", None), ("number", "a,b,y\n1,u,x\nA,b,y\n1,u,x\n", None),
+                ("number", ",ITEM,TARGET\n" + rows, f'1: 1 of 120001 rows have no label in the label\'s field, the first has "TARGET": check {first}'),
+                ("number", "1,u,x\n" * 200000, None), ("number", "1,u,x\n" * 200000 + "1,u,z\n" + rows, f'1: 200001 of 320001 rows have no label in the label\'s field, the first has "x": check {order}'),
+                ("number", "1,u,x\n" * 200000 + "1,u,z\n" + rows * 2, None)):
+            (self.tmp / "one.csv").write_text(text)
+            for words in (["predict", "--keep=y" if '""' in text else "--keep=b"], ["predict"], ["encode", "--output=x.npz"]) if len(text) < 99 else (["predict"],):
+                got = subprocess.run([str(MODEL), words[0], str(self.tmp / model), "one.csv", *words[1:]], text=True, capture_output=True,
+                                     cwd=self.tmp, timeout=DEADLINE_S)
+                self.assertEqual(got.returncode, 0, got.stderr)
+                self.assertEqual(got.stderr.count("have no label in the label's field"), bool(said), (model, text[:99], got.stderr))
+                self.assertIn(f"one.csv:{said}\n" if said else "", got.stderr)
+                if words[1:] == ["--keep=y"] and '""' in text:
+                    self.assertEqual(table(got.stdout)[0]["y"], 'a"b')
+        for name, text in ("skipped.csv", "x,1\n0,26,42.1\n1,46,32.0\n"), ("units.csv", "n,p,t\n,USD,EUR\n1,u,1\n"), ("twice.csv", "x\na,b,y\n1,u,1\n"):
+            (self.tmp / name).write_text(text)
+        got = subprocess.run([str(MODEL), "predict", "two", "skipped.csv", "units.csv", "twice.csv", "--set=data.header=skip"], text=True,
+                             capture_output=True, cwd=self.tmp, timeout=DEADLINE_S)
+        self.assertEqual(got.stderr.count("have no label in"), 2, got.stderr)
+        self.assertIn(f'skipped.csv:2: 2 of 2 rows have no label in the label\'s field, the first has "42.1": check {order}\n', got.stderr)
+        self.assertIn(f'units.csv:2: 1 of 2 rows have no label in the label\'s field, the first has "EUR": check {first}\n', got.stderr)
+
     def test_an_empty_line_between_rows_of_one_field_is_warned_of(self):
         (self.tmp / "a.csv").write_text("a,y\n" + "1,0\n2,1\n" * 20)
         self.trained("data: {format: csv, header: names, train: a.csv, columns: [number: {name: a, missing: mean}, label: y]}\n"

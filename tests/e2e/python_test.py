@@ -242,11 +242,13 @@ class WarnTest(unittest.TestCase):
     USER = {"name": "user", "kind": "key", "key": {"hash": True, "space": "user", "buckets": None, "missing": "empty"}}
     LABEL, NAMED = {"name": "left", "kind": "label"}, {"name": "left", "kind": "label", "classes": ["no", "yes"]}
 
-    def said(self, text, *specs, options=(), rows=None):
+    def said(self, text, *specs, options=(), rows=None, below=0):
         """The warnings about the file, each from its line on."""
         model = reader.Model.__new__(reader.Model)
         model.data = {"format": "csv", "delimiter": "comma", "quotes": True, "trim": False, "header": "none", **dict(options)}
         model.encoding = columns(*(specs or (self.PLAN, self.USER, self.NAMED)))
+        for c in model.encoding.fields:
+            c.below = below
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as got:
             warnings.simplefilter("always")
             path = pathlib.Path(folder) / "a"
@@ -296,7 +298,7 @@ class WarnTest(unittest.TestCase):
         self.begins(["2: this line has the names of the columns, but is read as a row, as data.header: skip has left out line 1: remove"],
                     "my,report\nplan,user\nbasic,u1\n", options={"header": "skip"}, rows=2)
 
-    def test_a_label_that_is_none_in_the_first_or_in_all_rows(self):
+    def test_a_label_that_is_none_in_the_first_or_in_half_of_the_rows(self):
         named = {**self.LABEL, "classes": ["no|NO", "y\\|s"]}
         header = '1: 1 of 3 rows have no label in the label\'s field, the first has "OUT": check whether this line is a header'
         for label, rows in (self.LABEL, "team,u1,1\npro,u2,-.5e1\n"), (named, "team,u1,NO\npro,u2,y|s\n"):
@@ -304,7 +306,9 @@ class WarnTest(unittest.TestCase):
             for first in "plan,user,left\n", "a,b,?\n", "a,b,\n", "a,b,?x\n":
                 self.begins(["1: this line has the names"] if first[0] == "p" else [], first + rows, self.PLAN, self.USER, label)
             self.begins([], rows + "team,u3,maybe\n", self.PLAN, self.USER, label)
-            self.begins([], "a,b,c\na,b,d\n" + rows, self.PLAN, self.USER, label)
+            self.begins(['1: 2 of 4 rows have no label'], "a,b,c\na,b,d\n,,\n,,?\n" + rows, self.PLAN, self.USER, label)
+            self.begins([], "a,b,c\na,b,d\n" + rows + rows[:rows.index("\n") + 1], self.PLAN, self.USER, label)
+            self.begins(["1: this line has the names", "3: this line has the names"], "plan,user,left\nteam,u1,x\nplan,user,left\npro,u2,x\n", self.PLAN, self.USER, label)
             self.begins([], rows.replace(",u", ",v").replace("\n", ",x\n"), self.PLAN, self.USER, label, {"name": "w", "kind": "ignore"})
             self.begins([], "a,b,x\n", self.PLAN, self.USER, label)
             self.begins([], "a,b,unknown\n" * 3, self.PLAN, self.USER, label)
@@ -312,8 +316,14 @@ class WarnTest(unittest.TestCase):
             self.begins(['1: 2 of 2 rows have no label in the label\'s field, the first has "u1": check the order of the columns'], "1,a,u1\n2,b,u2\n",
                         self.PLAN, self.USER, label)
             self.begins([], "PRODUCT,USER,OUT\n" + rows, self.PLAN, self.USER, label, options={"header": "skip"}, rows=2)
+            self.begins([header.replace("1: 1", "2: 1")], "a,b,c\nPRODUCT,USER,OUT\n" + rows, self.PLAN, self.USER, label, options={"header": "skip"}, rows=3)
+            self.begins(["2: 2 of 2 rows"], "a,b,c\n1,a,u1\n2,b,u2\n", self.PLAN, self.USER, label, options={"header": "skip"}, rows=2)
         self.begins(["1: 2 of 2 rows"], "1,a,3\n2,b,1\n", self.PLAN, self.USER, named)
         self.begins([], "1,a,u1\n2,b,u2\n", self.PLAN, self.USER, {**named, "classes": ["no", "*"]})
+
+    def test_a_label_that_is_no_number_of_a_class(self):
+        for below, labels, said in ((2, "0 1.0 7 -1", 3), (2, "0 1 7 0.5 1", 0), (2, "7 7 7", 0), (2, "1 2 2", 0), (3, "2 1", 0), (3, "3 -1", 1), (0, "3 -1", 0)):
+            self.begins([f"{said}: 2 of"] * bool(said), "".join(f"a,b,{text}\n" for text in labels.split()), self.PLAN, self.USER, self.LABEL, below=below)
 
     def test_a_row_that_is_left_out(self):
         skip = {"header": "skip"}
@@ -554,6 +564,7 @@ class ScoreTest(TrainCase):
                              timeout=DEADLINE_S).stdout.split()
         model = reader.load(self.out)
         rows = list(model.read(self.tmp / "new.csv"))
+        self.assertEqual({c.below for c in model.encoding.fields}, {2})
         scores = model.predict(rows)
         self.assertEqual((got[0], scores.shape), ("score", (4, 1)))
         for ours, theirs in zip(scores[:, 0], got[1:]):

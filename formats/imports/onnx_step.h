@@ -20,8 +20,7 @@ struct operator
     void (*take)(const struct step *s); /* puts the node's output, or refuses the node */
     const char
         *attributes; /* that it reads, or that change nothing that a job has; separated by blanks */
-    const char *
-        as; /* a layer's word, or an arithmetic sign; NULL: `take` needs none */
+    const char *as;  /* a layer's word, or an arithmetic sign; NULL: `take` needs none */
 };
 extern const struct operator operators_of_activations[], operators_of_dense[],
     operators_of_scales[], operators_of_shapes[], operators_of_windows[];

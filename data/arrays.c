@@ -671,7 +671,7 @@ static enum err note_labels(const struct array_set *set, struct rounding *of,
         return look_at(set, f, of, r, e);
     enum err err = contents_begin(&unused, e);
     if (!err)
-        err = (labels = mem_floats(f->bytes)) ? ERR_OK : err_memory(e);
+        err = (labels = mem_floats(f->bytes / element_bytes(f->type))) ? ERR_OK : err_memory(e);
     const struct array_out out = {.floats = labels,
                                   .rounding = of,
                                   .most = &most,

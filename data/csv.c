@@ -573,7 +573,8 @@ static void note_unknown(struct csv *c, const struct work *w)
     }
 }
 
-/* In the order of the text, so that any number of threads have the same words. A thread that adds to a full sample stops at its own. */
+/* Texts join in the order of the rows, so the sample is the same for any number of threads. If it is full, a thread keeps its own
+ * texts, and so stops to note more of them when it has as many. */
 static enum err join_texts(struct vocabulary *all, struct vocabulary *words, struct errmsg *e)
 {
     enum err err = ERR_OK;

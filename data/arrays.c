@@ -911,7 +911,7 @@ enum err arrays_load(struct dataset *d, const struct reading *r, const struct ar
 {
     struct paths paths;
     struct array_set set;
-    enum err err = paths_expand(&paths, r->patterns, e);
+    enum err err = reading_paths(&paths, r, e);
     if (err)
         return err;
     if (r->look)

@@ -140,7 +140,7 @@ static enum err cifar10_load(struct dataset *d, const struct reading *r, struct 
     enum err err = dataset_alloc(d, r, "data.format: cifar10", 0, 3, shape, e);
     if (err)
         return err;
-    err = paths_expand(&paths, r->patterns, e);
+    err = reading_paths(&paths, r, e);
     if (err)
         return err;
     for (size_t i = 0; i < paths.count && !err; i++)

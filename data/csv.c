@@ -24,6 +24,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
+#include "data/core/order.h"
 #include "data/csv_header.h"
 #include "data/core/rounding.h"
 #include "data/csv_batch.h"
@@ -133,6 +134,8 @@ struct csv {
     struct errmsg e; /* the first error in the order of the text */
     struct errmsg first_bad;
     struct dataset_seen seen;
+    bool by_column; /* rows are held out by a column */
+    struct order_held held;
 };
 
 /* ---- reading pieces; the caller holds the lock ---- */
@@ -623,6 +626,21 @@ static enum err join_spread(struct csv *c, struct work *w, struct errmsg *e)
     return err ? err : join_rows(c, w, e);
 }
 
+/* Note which rows of the piece are held out by a column, the one whose text is kept. */
+static enum err note_held(struct csv *c, const struct work *w, struct errmsg *e)
+{
+    static const struct job_key_column plain = {.hash = true};
+    const struct job *job = c->reading->job;
+    const uint64_t key = order_hold_key(job->training.seed, true);
+    enum err err = ERR_OK;
+    for (uint64_t i = 0, hash = 0; i < w->piece.rows && c->by_column && !err; i++) {
+        const struct csv_text *text = &w->piece.kept[i];
+        (void)word_key(&plain, 0, text->at, text->bytes, &hash);
+        err = order_note(&c->held, order_holds_out(key, hash, job->data.validation.share));
+    }
+    return err ? err_memory(e) : ERR_OK;
+}
+
 static enum err join(struct csv *c, struct work *w, struct errmsg *e)
 {
     if (w->spread)
@@ -644,6 +662,8 @@ static enum err join(struct csv *c, struct work *w, struct errmsg *e)
         err = check_signs(c, w, e);
     if (!err)
         err = join_samples(c, w, e);
+    if (!err)
+        err = note_held(c, w, e);
     return err ? err : join_rows(c, w, e);
 }
 
@@ -1249,7 +1269,7 @@ static enum err name_sources(struct csv *c, struct errmsg *e)
 {
     const struct job *job = c->reading->job;
     if (job->data.format != DATA_SYNTHETIC)
-        return paths_expand(&c->paths, c->reading->patterns, e);
+        return reading_paths(&c->paths, c->reading, e);
     drawn_init(&c->drawn, job, c->reading->eval, c->format.grammar.delimiter);
     c->paths.path = mem_zalloc(1, sizeof *c->paths.path);
     char *name = c->paths.path ? mem_strdup(job->data.synthetic == SYNTHETIC_CLICKS
@@ -1391,15 +1411,24 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     c.format.libsvm = r->job->data.format == DATA_LIBSVM;
     c.format.grammar.quotes &= !c.format.libsvm;
     c.format.meaning.unlabeled = r->unlabeled;
-    c.format.keep = r->sink ? r->sink->keep : NULL;
+    const char *const name = r->job->data.validation.column;
+    const struct csv_keep column = {.key = "data.validation.column", .name = &name, .columns = 1};
+    c.by_column = reading_holds_out(r) && name[0];
+    c.format.keep = r->sink                                     ? r->sink->keep
+                    : !r->eval && !r->job->data.eval && name[0] ? &column
+                                                                : NULL;
     c.format.meaning.signs = c.format.libsvm &&
                              job_loss_labels(r->job->model.head[0].loss) == LABELS_TWO_CLASSES &&
                              !meaning_has_names(&c.format.meaning);
     err = read_paths(&c, pool, e);
     csv_format_close(&c.format);
+    d->held = c.held;
+    d->seen = c.seen;
+    if (!err && reading_holds_out(r))
+        err = dataset_hold_out(d, r, learns, e);
     if (!err && !r->schema)
         err = encoding_given_teaches(r->given) ? schema_place_features(d->table.schema, e)
-                                               : table_learn(&d->table, pool, e);
+                                               : table_learn(&d->table, d->held.bits, pool, e);
     if (!err && !r->schema)
         err = scale_note(&d->table, r, e);
     if (!err)
@@ -1407,8 +1436,7 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     if (err)
         return err;
     say_spilled(r, &d->table);
-    d->bad_rows = c.bad;
-    d->seen = c.seen;
+    d->bad_rows = c.bad - d->held_bad;
     if (r->sink) {
         d->rows = c.rows;
         return ERR_OK;

@@ -364,13 +364,12 @@ static const char *twice_kept(const struct csv_file *file, const struct csv_form
     return NULL;
 }
 
-static enum err refuse_twice(const char *name, struct errmsg *e)
+static enum err refuse_twice(const struct csv_format *f, const char *name, struct errmsg *e)
 {
     return err_set(
         e, ERR_INPUT,
-        "--keep: two columns have the name \"%s\"; name one by its place: column_5 is the "
-        "fifth",
-        SHOWN(name));
+        "%s: two columns have the name \"%s\"; name one by its place: column_5 is the fifth",
+        f->keep->key, SHOWN(name));
 }
 
 /* The other name of the column that `name` has by its place, if its text is wanted; NULL: none. */
@@ -392,9 +391,9 @@ static enum err refuse_kept(const struct csv_file *file, const struct csv_format
 {
     const char *other = other_name(file, f, name);
     if (other)
-        return err_set(e, ERR_INPUT, "--keep: \"%s\" and \"%s\" are one column: name it once",
-                       SHOWN(other), SHOWN(name));
-    return err_set(e, ERR_INPUT, "--keep: no column has the name \"%s\"; %s", SHOWN(name),
+        return err_set(e, ERR_INPUT, "%s: \"%s\" and \"%s\" are one column: name it once",
+                       f->keep->key, SHOWN(other), SHOWN(name));
+    return err_set(e, ERR_INPUT, "%s: no column has the name \"%s\"; %s", f->keep->key, SHOWN(name),
                    hint ? hint : "the fifth column, for example, can be named column_5");
 }
 
@@ -406,7 +405,7 @@ static enum err check_kept(const struct csv_file *file, const struct csv_format 
     char hint[CSV_NEAREST_BYTES];
     struct words near;
     if (twice)
-        return refuse_twice(twice, e);
+        return refuse_twice(f, twice, e);
     if (!name)
         return ERR_OK;
     words_init_name(&near, name);
@@ -458,7 +457,7 @@ static enum err fields_by_header(struct csv_file *file, const struct csv_format 
     else if (kept)
         err = refuse_kept(file, f, kept, nearest_name(near, &names, f, true, kept), e);
     else if (twice)
-        err = refuse_twice(twice, e);
+        err = refuse_twice(f, twice, e);
     vocabulary_close(&names);
     return err;
 }

@@ -19,6 +19,7 @@ enum {
 
 /* Columns whose text is kept for each row, whatever else is read of them. */
 struct csv_keep {
+    const char *key; /* the key or flag that names them, for messages */
     const char *const *
         name; /* (columns) of the header or the job; or column_N, counted from 1, if no field has that name */
     const uint32_t *of; /* (columns) in place of the names: indices of the job's columns; or NULL */

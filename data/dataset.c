@@ -3,6 +3,7 @@
 #include "data/dataset.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -98,12 +99,174 @@ static enum err see_all(struct dataset *d, const struct reading *r, struct errms
     return same_files_warn_contents(r, &d->contents, e);
 }
 
+/* ---- rows that are held out ---- */
+
+static enum err hold_numbers(struct order_held *h, const struct job *job, uint64_t rows)
+{
+    const struct job_validation *v = &job->data.validation;
+    const uint64_t key = order_hold_key(job->training.seed, false),
+                   last = rows - order_last(rows, v->last);
+    enum err err = ERR_OK;
+    for (uint64_t row = 0; row < rows && !err; row++)
+        err = order_note(h, v->last > 0 ? row >= last : order_holds_out(key, row, v->share));
+    return err;
+}
+
+/* The words of the rows that are left, in the order of their first occurrence there. */
+struct left_words {
+    struct table_schema *s;
+    uint32_t **number; /* (inputs) by a cell: the cell that it gets; NULL: the column learns none */
+    uint32_t **old;    /* (inputs) by a new number: the old one */
+    uint32_t *count;   /* (inputs) */
+};
+
+static void keep_word(struct left_words *w, uint32_t input, uint32_t cell)
+{
+    if (!cell || w->number[input][cell])
+        return;
+    w->old[input][w->count[input]++] = cell - 1;
+    w->number[input][cell] = w->count[input];
+}
+
+/* Words that a checkpoint has taught keep their numbers. */
+static enum err left_words_begin(struct left_words *w, struct table *t, struct errmsg *e)
+{
+    struct table_schema *s = t->schema;
+    *w = (struct left_words){.s = s,
+                             .number = mem_zalloc(s->inputs, sizeof *w->number),
+                             .old = mem_zalloc(s->inputs, sizeof *w->old),
+                             .count = mem_zalloc(s->inputs, sizeof *w->count)};
+    t->renumber = w->number;
+    bool there = w->number && w->old && w->count;
+    for (uint32_t i = 0; i < s->inputs && there; i++) {
+        const struct schema_input *in = &s->input[i];
+        if (!in->learns)
+            continue;
+        w->number[i] = mem_zalloc((size_t)in->words.count + 1, sizeof *w->number[i]);
+        w->old[i] = mem_zalloc((size_t)in->words.count + 1, sizeof *w->old[i]);
+        there = w->number[i] && w->old[i];
+        for (uint32_t word = 0; word < in->known && there; word++)
+            keep_word(w, i, word + 1);
+    }
+    return there ? ERR_OK : err_memory_for(e, "the words of the rows that are left");
+}
+
+static enum err forget_others(const struct left_words *w, uint32_t input)
+{
+    struct vocabulary *words = &w->s->input[input].words, left = {0};
+    enum err err = ERR_OK;
+    for (uint32_t i = 0, number; i < w->count[input] && !err; i++) {
+        size_t bytes;
+        const char *word = vocabulary_text(words, w->old[input][i], &bytes);
+        err = vocabulary_add(&left, word, bytes, &number);
+    }
+    if (err) {
+        vocabulary_close(&left);
+        return err;
+    }
+    vocabulary_close(words);
+    *words = left;
+    return ERR_OK;
+}
+
+static enum err left_words_end(struct left_words *w, enum err err, struct errmsg *e)
+{
+    const uint32_t inputs = w->s ? w->s->inputs : 0;
+    for (uint32_t i = 0; i < inputs && !err; i++)
+        if (w->number[i] && forget_others(w, i))
+            err = err_memory_for(e, "the words of the rows that are left");
+    for (uint32_t i = 0; w->old && i < inputs; i++)
+        mem_free(w->old[i]);
+    mem_free(w->old);
+    mem_free(w->count);
+    return err;
+}
+
+/* ---- what is left ---- */
+
+/* Count a row; returns whether it is left to train on. */
+static bool count_row(struct dataset *d, uint64_t row, float label, float weight)
+{
+    const bool held = order_is_held(&d->held, row), bad = isnan(label);
+    dataset_see(held ? &d->held_seen : &d->seen, label, weight);
+    d->held_bad += held && bad;
+    return !held && !bad;
+}
+
+static void count_numbers(struct dataset *d, uint64_t *left)
+{
+    for (uint64_t row = 0; row < d->rows; row++)
+        *left += count_row(d, row, dataset_label(d, row), 1);
+}
+
+/* The rows of a table are not scaled yet. */
+static enum err count_cells(struct dataset *d, struct left_words *w, uint64_t *left,
+                            struct errmsg *e)
+{
+    const struct table_schema *s = d->table.schema;
+    uint32_t buffer[TABLE_ROW_CELLS_MAX];
+    const uint32_t *cells;
+    enum err err = ERR_OK;
+    for (uint64_t row = 0, n; row < d->table.rows && !err;) {
+        n = d->table.rows - row;
+        err = table_look(&d->table, row, &n, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
+        for (; n > 0 && !err; n--, row++, cells += schema_packed_raw_cells(s, cells)) {
+            const bool is = count_row(d, row, table_float(cells[s->inputs]),
+                                      s->weighted ? table_float(cells[s->inputs + 1]) : 1);
+            *left += is;
+            for (uint32_t i = 0; is && w->s && i < s->inputs; i++)
+                if (w->number[i])
+                    keep_word(w, i, cells[i]);
+        }
+    }
+    return err;
+}
+
+static enum err check_parts(const struct dataset *d, const struct job *job, uint64_t left,
+                            struct errmsg *e)
+{
+    const struct job_validation *v = &job->data.validation;
+    const char *key = v->last > 0 ? "data.validation.last" : "data.validation.share";
+    const uint64_t held = d->held.rows - d->held_bad;
+    if (left && held) {
+        log_info("%s: %" PRIu64 " of %" PRIu64 " rows of data.train are held out", key,
+                 d->held.rows, d->held.noted);
+        return ERR_OK;
+    }
+    return err_set(
+        e, ERR_INPUT, "%s: of %" PRIu64 " rows that can be read it holds out %s; set a %s share%s",
+        key, left + held, left ? "none" : "all, and none is left to train on",
+        left ? "larger" : "smaller", v->column[0] ? ", or a column with more different keys" : "");
+}
+
+enum err dataset_hold_out(struct dataset *d, const struct reading *r, bool learning,
+                          struct errmsg *e)
+{
+    const uint64_t rows = d->table.schema ? d->table.rows : d->rows;
+    struct left_words words = {.s = NULL};
+    uint64_t left = 0;
+    d->seen = (struct dataset_seen){.any = false};
+    if (!d->held.bits && hold_numbers(&d->held, r->job, rows))
+        return err_memory_for(e, "the rows that are held out");
+    assert(d->held.noted == rows);
+    enum err err = learning ? left_words_begin(&words, &d->table, e) : ERR_OK;
+    if (!err && d->table.schema)
+        err = count_cells(d, &words, &left, e);
+    else if (!err)
+        count_numbers(d, &left);
+    if (!err)
+        err = check_parts(d, r->job, left, e);
+    return left_words_end(&words, err, e);
+}
+
 static enum err load(struct dataset *out, const struct reading *r, struct errmsg *e)
 {
     struct dataset d = {.scale = r->job->data.scale};
     enum err err = read_and_digest(&d, r, e);
     if (!err && !r->look)
         err = see_all(&d, r, e);
+    if (!err && reading_holds_out(r) && !d.table.schema)
+        err = dataset_hold_out(&d, r, false, e);
     if (err) {
         dataset_close(&d);
         bool output = r->sink && err == ERR_IO; /* or input, whose file the error names */
@@ -120,7 +283,9 @@ static enum err load(struct dataset *out, const struct reading *r, struct errmsg
 const char *dataset_eval_name(const struct job *job)
 {
     if (!job->data.eval_named)
-        return "data.eval";
+        return !job->data.eval && (job->data.validation.files || job_holds_rows_out(job))
+                   ? "data.validation"
+                   : "data.eval";
     return strchr(job->data.eval, '\n') ? "the data" : job->data.eval;
 }
 
@@ -131,7 +296,7 @@ static struct reading reading_of(const struct job *job, int eval, uint32_t class
         classes = 2;
     return (struct reading){.job = job,
                             .key = eval ? dataset_eval_name(job) : "data.train",
-                            .patterns = eval ? job->data.eval : job->data.train,
+                            .patterns = eval ? job_eval_files(job) : job->data.train,
                             .classes = classes,
                             .eval = eval};
 }
@@ -159,14 +324,72 @@ enum err dataset_load_unfitted(struct dataset *d, const struct job *job, uint32_
     return load(d, &r, e);
 }
 
+/* The rows that are held out of *whole, as a set. */
+static enum err view_rows(struct dataset *d, const struct dataset *whole, struct errmsg *e)
+{
+    const struct order_held *h = &whole->held;
+    uint64_t *row = mem_resize(NULL, h->rows, sizeof *row), n = 0;
+    if (!row)
+        return err_memory_for(e, "the rows that are held out");
+    for (uint64_t i = 0; i < h->noted; i++)
+        if (order_is_held(h, i))
+            row[n++] = i;
+    assert(n == h->rows);
+    *d = (struct dataset){.rows = n,
+                          .seen = whole->held_seen,
+                          .bad_rows = whole->held_bad,
+                          .whole = whole,
+                          .row = row,
+                          .features = whole->features,
+                          .rank = whole->rank,
+                          .scale = whole->scale};
+    memcpy(d->shape, whole->shape, sizeof d->shape);
+    memcpy(d->contents.fingerprint, whole->contents.fingerprint, sizeof d->contents.fingerprint);
+    return ERR_OK;
+}
+
+static enum err view_held(struct dataset *d, const struct job *job, const struct dataset *whole,
+                          struct errmsg *e)
+{
+    const struct reading r = reading_of(job, 1, 0);
+    enum err err = view_rows(d, whole, e);
+    if (!err)
+        say_seen(d, &r);
+    return err;
+}
+
+/* The view becomes the set that has all rows, of which it names some. */
+static void keep_whole(struct dataset *d, struct dataset *whole)
+{
+    whole->rows = d->rows;
+    whole->bad_rows = d->bad_rows;
+    whole->seen = d->seen;
+    whole->row = d->row;
+    *d = *whole;
+}
+
 enum err dataset_load_eval(struct dataset *d, const struct job *job, const struct dataset *train,
                            uint32_t classes, struct errmsg *e)
 {
-    struct reading r = reading_of(job, 1, classes);
+    const bool held = !job->data.eval && job_holds_rows_out(job);
+    if (held && train->held.bits)
+        return view_held(d, job, train, e);
+    struct reading r = reading_of(job, !held, classes);
     r.schema = train->table.schema;
     r.spill = train->table.spill;
-    r.train = &train->contents;
-    return load(d, &r, e);
+    r.train = held ? NULL : &train->contents;
+    if (!held)
+        return load(d, &r, e);
+    struct dataset whole;
+    enum err err = load(&whole, &r, e);
+    if (err)
+        return err;
+    err = view_held(d, job, &whole, e);
+    if (err)
+        dataset_close(&whole);
+    else
+        keep_whole(d, &whole);
+    return err;
 }
 
 enum err dataset_stream(const struct job *job, struct table_schema *schema, uint32_t classes,
@@ -268,6 +491,8 @@ enum err dataset_look_given(struct dataset_look *out, struct job *job,
 
 void dataset_close(struct dataset *d)
 {
+    mem_free(d->held.bits);
+    mem_free(d->row);
     mem_free(d->x);
     mem_free(d->labels);
     mem_free(d->x_float);
@@ -497,13 +722,23 @@ struct leaf_form dataset_form(const struct dataset *d)
                            : (struct leaf_form){.features = d->features};
 }
 
+/* Leave out the rows that are held out; returns how many stay. */
+static uint32_t leave_held(const struct dataset *d, uint64_t *rows, uint32_t n)
+{
+    uint32_t stay = 0;
+    for (uint32_t i = 0; i < n && d->held.bits; i++)
+        if (!order_is_held(&d->held, rows[i]))
+            rows[stay++] = rows[i];
+    return d->held.bits ? stay : n;
+}
+
 static enum err gather_leaf(struct source *s, uint64_t id, uint32_t leaf,
                             struct leaf_buffer *buffer, struct leaf *out, struct errmsg *e)
 {
     const struct dataset *d = ((struct dataset_source *)s)->data;
     const uint64_t augment = rng_key(s->order.seed, RNG_AUGMENT, id, leaf);
     uint64_t *rows = leaf_buffer_numbers(buffer);
-    uint32_t n = order_leaf(&s->order, id, leaf, rows);
+    uint32_t n = leave_held(d, rows, order_leaf(&s->order, id, leaf, rows));
     return dataset_gather(d, rows, n, &augment, buffer, out, e);
 }
 
@@ -513,20 +748,21 @@ static enum err gather_block(struct source *s, uint64_t first, uint32_t n,
     const struct dataset *d = ((struct dataset_source *)s)->data;
     uint64_t *rows = leaf_buffer_numbers(buffer);
     for (uint32_t i = 0; i < n; i++)
-        rows[i] = first + i;
-    return dataset_gather(d, rows, n, NULL, buffer, out, e);
+        rows[i] = d->row ? d->row[first + i] : first + i;
+    return dataset_gather(d->whole ? d->whole : d, rows, n, NULL, buffer, out, e);
 }
 
 void dataset_source_init(struct dataset_source *s, const struct dataset *d,
                          const struct order *order)
 {
     static const struct source_type type = {.leaf = gather_leaf, .block = gather_block};
+    const struct dataset *of = d->whole ? d->whole : d;
     *s = (struct dataset_source){.source = {.type = &type,
                                             .rows = d->rows,
-                                            .absent = d->bad_rows,
-                                            .form = dataset_form(d),
+                                            .absent = d->bad_rows + (d->row ? 0 : d->held.rows),
+                                            .form = dataset_form(of),
                                             .contents = &d->contents,
-                                            .spill = d->table.spill},
+                                            .spill = of->table.spill},
                                  .data = d};
     if (order)
         s->source.order = *order;

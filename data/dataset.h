@@ -28,8 +28,14 @@ struct dataset_seen {
 struct dataset {
     uint64_t rows;
     struct dataset_seen seen; /* of a look: in the rows that it read; none: !any */
-    uint64_t bad_rows; /* number of bad rows; they keep their position, and are never gathered */
-    uint32_t features; /* elements of one row */
+    uint64_t
+        bad_rows; /* number of bad rows that are not held out; they keep their position, and are never gathered */
+    struct order_held held; /* rows of the training part that are held out: never trained on */
+    uint64_t held_bad;      /* of these, the bad ones */
+    struct dataset_seen held_seen; /* in them */
+    const struct dataset *whole;   /* its rows are some of this set's; NULL: they are its own */
+    uint64_t *row;                 /* (rows) their numbers in `whole`; NULL: all rows */
+    uint32_t features;             /* elements of one row */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* the shape of one row */
     uint8_t *x;                            /* (rows, features), raw bytes; a batch gets x / scale */
     float *x_float;                        /* in place of x, for numbers that are not bytes */
@@ -59,7 +65,8 @@ enum err dataset_load_unfitted(struct dataset *d, const struct job *job, uint32_
                                struct errmsg *e) MUST_CHECK;
 enum err dataset_check_shape(const struct dataset *d, const struct job *job,
                              struct errmsg *e) MUST_CHECK;
-/* Load the eval part with the words and scales of a csv that the training part taught. */
+/* Load the eval part with the words and scales of a csv that the training part taught. If it is held out of the training part,
+ * *train, which must then outlive it, has its rows; if *train has none, they are read. */
 enum err dataset_load_eval(struct dataset *d, const struct job *job, const struct dataset *train,
                            uint32_t classes, struct errmsg *e) MUST_CHECK;
 /* A label of the training part is not one of the model's classes. Read the part again, now that the classes are

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "common/process/paths.h"
 #include "data/dataset.h"
 
 /* The data to read. */
@@ -27,6 +28,16 @@ struct reading {
     const struct contents *train; /* eval: the contents of the training part; NULL: not known */
 };
 
+/* True for a complete reading of data.train of which rows are held out. */
+static inline bool reading_holds_out(const struct reading *r)
+{
+    return !r->eval && !r->look && !r->sink && job_holds_rows_out(r->job);
+}
+
+/* Find the files that it reads: those that are held out of data.train are not. The caller owns *p (paths_close). Errors: as
+ * paths_expand; ERR_INPUT: a file that is held out is not there, or no other is. */
+enum err reading_paths(struct paths *p, const struct reading *r, struct errmsg *e) MUST_CHECK;
+
 /* Add a row; a label that is NaN is a bad row's. */
 void dataset_see(struct dataset_seen *s, float label, float weight);
 void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next);
@@ -40,6 +51,12 @@ struct reader_type {
 #define READER_TYPE(kind, word, rows, meaning) extern const struct reader_type reader_##word;
 JOB_FORMATS(READER_TYPE, JOB_NO_ALIAS)
 #undef READER_TYPE
+
+/* All rows of data.train are there, in a table not scaled yet: find those that are held out, unless the reader has noted them, and
+ * what the others have. learning: categories have learned the words of all rows; they forget those that no other row has, and
+ * d->table.renumber is set. Errors: ERR_INPUT: one of the parts has no row; ERR_NOMEM; ERR_DISK. */
+enum err dataset_hold_out(struct dataset *d, const struct reading *r, bool learning,
+                          struct errmsg *e) MUST_CHECK;
 
 /* Whether the job's loss has classes, so that labels are whole numbers. */
 bool dataset_has_classes(const struct job *job);

@@ -143,7 +143,8 @@ static enum err warn_of_both_parts(const struct reading *r, struct errmsg *e)
     enum err err = paths_expand(&eval, r->patterns, e);
     if (err)
         return err;
-    err = paths_expand(&train, r->job->data.train, e);
+    const struct reading learned = {.job = r->job, .patterns = r->job->data.train};
+    err = reading_paths(&train, &learned, e);
     if (!err)
         err = warn_learned(r, &eval, &train, e);
     paths_close(&train);

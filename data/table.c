@@ -269,6 +269,9 @@ void table_close(struct table *t)
         mem_free(t->chunk[i].begin);
     }
     mem_free(t->chunk);
+    for (uint32_t i = 0; t->renumber && i < t->schema->inputs; i++)
+        mem_free(t->renumber[i]);
+    mem_free(t->renumber);
     table_schema_unref(t->schema);
     spill_unref(t->spill);
     *t = (struct table){0};
@@ -386,8 +389,9 @@ struct learning {
     atomic_ullong next;
     enum { PASS_SUMS, PASS_SQUARES, PASS_QUANTILES, PASS_ROUNDING, PASS_SCALE } pass;
     struct quantiles *quantiles; /* (inputs) n > 0: to be learned */
-    atomic_bool *moves; /* (inputs) a number is in another bucket if it is rounded to float32 */
-    bool spilled;       /* rows are in the file; the lengths of chunks change during PASS_SCALE */
+    atomic_bool *moves;  /* (inputs) a number is in another bucket if it is rounded to float32 */
+    const uint8_t *held; /* bits of rows that teach nothing; NULL: all teach */
+    bool spilled;        /* rows are in the file; the lengths of chunks change during PASS_SCALE */
 
     atomic_bool failed; /* the setter also sets err and e */
     enum err err;
@@ -450,12 +454,12 @@ static bool is_bad(const struct table_schema *s, const uint32_t *cells)
     return isnan(table_float(cells[s->inputs]));
 }
 
-static void learn_rows(const struct learning *l, struct moments *part, const uint32_t *cells,
-                       uint64_t n)
+static void learn_rows(const struct learning *l, struct moments *part, uint64_t row,
+                       const uint32_t *cells, uint64_t n)
 {
     const struct table_schema *s = l->table->schema;
-    for (; n > 0; n--, cells += schema_packed_raw_cells(s, cells)) {
-        if (is_bad(s, cells))
+    for (; n > 0; n--, row++, cells += schema_packed_raw_cells(s, cells)) {
+        if (is_bad(s, cells) || (l->held && l->held[row / 8] >> row % 8 & 1))
             continue;
         if (l->pass == PASS_SUMS)
             add_sums(part, s, cells);
@@ -468,13 +472,23 @@ static void learn_rows(const struct learning *l, struct moments *part, const uin
     }
 }
 
-/* Scale rows, and move them together, as they lose the second cells of numbers. */
-static void scale_rows(const struct table_schema *s, uint32_t *cells, uint64_t n)
+static void renumber_row(const struct table *t, uint32_t *cells)
 {
+    for (uint32_t i = 0; t->renumber && i < t->schema->inputs; i++)
+        if (t->renumber[i])
+            cells[i] = t->renumber[i][cells[i]];
+}
+
+/* Scale rows, and move them together, as they lose the second cells of numbers. */
+static void scale_rows(const struct table *t, uint32_t *cells, uint64_t n)
+{
+    const struct table_schema *s = t->schema;
     for (uint32_t *to = cells; n > 0; n--) {
         const size_t own = table_packed_cells(s, cells);
-        if (!is_bad(s, cells))
+        if (!is_bad(s, cells)) {
+            renumber_row(t, cells);
             schema_scale_row(s, cells);
+        }
         if (to != cells)
             memmove(to, cells, own * sizeof *to);
         cells += own + s->wide;
@@ -490,13 +504,13 @@ static void move_begins(const struct table_schema *s, struct table_chunk *c, uin
 }
 
 /* Rows of one chunk, at `cells`. */
-static void work_on_rows(const struct learning *l, struct moments *part, uint32_t *cells,
-                         uint64_t n)
+static void work_on_rows(const struct learning *l, struct moments *part, uint64_t row,
+                         uint32_t *cells, uint64_t n)
 {
     if (l->pass == PASS_SCALE)
-        scale_rows(l->table->schema, cells, n);
+        scale_rows(l->table, cells, n);
     else
-        learn_rows(l, part, cells, n);
+        learn_rows(l, part, row, cells, n);
 }
 
 /* A chunk in the file is read into the buffer, and written back only if it was changed. */
@@ -510,7 +524,7 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
     struct table_chunk *c = &t->chunk[chunk];
     enum err err = ERR_OK;
     if (c->cells) {
-        work_on_rows(l, part, c->cells, end - row);
+        work_on_rows(l, part, row, c->cells, end - row);
         row = end;
     }
     for (uint64_t n; row < end && !err; row += n) {
@@ -519,7 +533,7 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
         err = table_look(t, row, &n, buffer, LOOK_CELLS, &cells, e);
         if (err)
             return err;
-        work_on_rows(l, part, buffer, n);
+        work_on_rows(l, part, row, buffer, n);
         if (l->pass == PASS_SCALE) /* shorter rows: none is written over one to be read */
             err = put_in_file(t, row, n, buffer, t->schema->wide, e);
     }
@@ -726,10 +740,11 @@ static enum err learn_moves(struct learning *l, struct pool *pool, struct errmsg
     return err;
 }
 
-enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e)
+enum err table_learn(struct table *t, const uint8_t *held, struct pool *pool, struct errmsg *e)
 {
     uint32_t inputs = t->schema->inputs;
     struct learning l = {.table = t,
+                         .held = held,
                          .part = mem_zalloc((size_t)t->chunks * inputs, sizeof *l.part),
                          .whole = mem_zalloc(inputs, sizeof *l.whole),
                          .mean = mem_zalloc(inputs, sizeof *l.mean)};

@@ -28,6 +28,8 @@ struct table {
     uint64_t chunks;
     uint32_t chunk_rows; /* depends on the width of a row */
     bool scaled;         /* table_scale is done */
+    /* (inputs) for table_scale: of a category, by a cell the cell that it gets; NULL, or NULL in it: cells stay */
+    uint32_t **renumber;
     struct table_chunk *chunk;
 };
 enum {
@@ -54,11 +56,13 @@ typedef enum err table_visitor(void *ctx, const uint32_t *cells, struct errmsg *
 enum err table_visit(const struct table *t, const uint64_t *rows, uint32_t n, table_visitor *visit,
                      void *ctx, struct errmsg *e) MUST_CHECK;
 
-/* All rows of the training part are added: learn shifts, divisors, fills and widths from them. The order of sums
- * does not depend on the pool. Errors: ERR_NOMEM; ERR_INPUT: too many features; ERR_DISK. */
-enum err table_learn(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
-/* Apply fills and scales to the cells, once. Rows then have table_packed_cells. Errors: ERR_NOMEM; ERR_DISK; ERR_INPUT: as
- * table_append. */
+/* All rows of the training part are added: learn shifts, divisors, fills and widths from them. held: bits of rows that teach
+ * nothing; NULL: there are none. The order of sums does not depend on the pool. Errors: ERR_NOMEM; ERR_INPUT: too many features;
+ * ERR_DISK. */
+enum err table_learn(struct table *t, const uint8_t *held, struct pool *pool,
+                     struct errmsg *e) MUST_CHECK;
+/* Apply new numbers of words, fills and scales to the cells, once. Rows then have table_packed_cells. Errors: ERR_NOMEM;
+ * ERR_DISK; ERR_INPUT: as table_append. */
 enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e) MUST_CHECK;
 /* Bytes of its rows, and of those in the file without their checksums. */
 uint64_t table_bytes(const struct table *t);

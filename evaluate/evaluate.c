@@ -466,8 +466,8 @@ static void say_undefined(struct evaluator *v, const struct sums *sums, uint32_t
     if (!why || !isnan(value) || !isfinite(sums->loss) || sums->examples == 0 ||
         v->said_undefined[i])
         return;
-    log_warn("eval: %s is not defined, and shown as \"-\": all rows of data.eval%s %s",
-             metric->name, of, why);
+    log_warn("eval: %s is not defined, and shown as \"-\": all rows of %s%s %s", metric->name,
+             v->job->data.eval ? "data.eval" : dataset_eval_name(v->job), of, why);
     v->said_undefined[i] = true;
 }
 

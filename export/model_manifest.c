@@ -254,7 +254,7 @@ static json_t *data(const struct model_manifest *m, const json_t *job, bool *ok)
                                             "spill"};
     for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
         (void)json_object_del(options, elsewhere[k]);
-    json_put(all, "rows", json_count(m->data->rows - m->data->bad_rows), ok);
+    json_put(all, "rows", json_count(m->data->rows - m->data->bad_rows - m->data->held.rows), ok);
     json_put(all, "fingerprint",
              hex(m->data->contents.fingerprint, sizeof m->data->contents.fingerprint), ok);
     put_eval(m, all, ok);

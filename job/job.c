@@ -146,6 +146,34 @@ static enum err check_source(struct job_reader *r)
         job->data.synthetic_fields, job->data.synthetic_fields);
 }
 
+/* One way of holding out, which also excludes evaluation data of another source. */
+static enum err check_validation(struct job_reader *r)
+{
+    const struct job_validation *v = &r->job->data.validation;
+    const bool generates = r->job->data.format == DATA_SYNTHETIC;
+    const int ways = (v->last > 0) + (v->share > 0) + (v->files != NULL);
+    const char *first = v->last > 0    ? "data.validation.last"
+                        : v->share > 0 ? "data.validation.share"
+                                       : "data.validation.files";
+    const struct job_rule rules[] = {
+        {v->column[0] && !(v->share > 0), "data.validation.column", NULL,
+         "it has no effect without data.validation.share, the share of its keys; set that, or "
+         "remove it"},
+        {ways > 1, first, NULL,
+         "data.validation holds rows out in one way: last, share, share with column, or files; "
+         "remove the others"},
+        {ways && r->job->data.eval, first, NULL,
+         "data.eval names what to evaluate on; remove one of the two"},
+        {ways && generates, first, NULL,
+         "data.format: synthetic generates rows to evaluate on (data.synthetic_eval_rows); remove "
+         "it"},
+        {v->column[0] && r->job->data.format != DATA_CSV, "data.validation.column", NULL,
+         "only data.format: csv has columns with names; without it, share is of the rows"},
+        {0},
+    };
+    return job_check_rules(r, NULL, rules);
+}
+
 static bool has_metric(const struct job *job, uint32_t kind)
 {
     for (uint32_t i = 0; i < job->model.metrics; i++)
@@ -154,9 +182,9 @@ static bool has_metric(const struct job *job, uint32_t kind)
     return false;
 }
 
-static bool evaluates(const struct job *job)
+bool job_evaluates(const struct job *job)
 {
-    return job->data.eval || job->data.format == DATA_SYNTHETIC;
+    return job_eval_files(job) || job_holds_rows_out(job) || job->data.format == DATA_SYNTHETIC;
 }
 
 static enum err check_monitor(struct job_reader *r)
@@ -175,7 +203,7 @@ static enum err check_monitor(struct job_reader *r)
          NULL, none},
         {!off && monitor != MONITOR_LOSS && !has_metric(job, monitor - MONITOR_METRIC),
          "training.monitor", NULL, "it must be loss or one of model.metrics"},
-        {!off && !evaluates(job), "training.monitor", NULL,
+        {!off && !job_evaluates(job), "training.monitor", NULL,
          "data.eval is missing, so there is nothing to evaluate on; set data.eval"},
         {0},
     };
@@ -184,7 +212,7 @@ static enum err check_monitor(struct job_reader *r)
 
 enum err job_check_evaluator(const struct job *job, struct errmsg *e)
 {
-    if (!evaluates(job))
+    if (!job_evaluates(job))
         return err_set(e, ERR_INPUT,
                        "%s: data.eval: it is missing, so the evaluator has nothing to evaluate on; "
                        "set it, or remove the evaluator",
@@ -484,10 +512,10 @@ static enum err apply_sets(struct job_node *root, const char *const *sets, size_
 static enum err read_tree(struct job_reader *r, const struct job_node *root)
 {
     static enum err (*const checks[])(struct job_reader *) = {
-        job_settle_inputs, check_trainable,     settle_rate,          job_settle_tables,
-        check_optimizer,   settle_microbatches, job_check_update,     check_source,
-        check_augment,     job_check_csv,       check_compression,    check_monitor,
-        check_unused,      job_check_tables,    job_check_embeddings,
+        job_settle_inputs, check_trainable,     settle_rate,      job_settle_tables,
+        check_optimizer,   settle_microbatches, job_check_update, check_source,
+        check_validation,  check_augment,       job_check_csv,    check_compression,
+        check_monitor,     check_unused,        job_check_tables, job_check_embeddings,
     };
     enum err err = job_read(r, root);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !err; i++)
@@ -586,6 +614,7 @@ void job_close(struct job *job)
     mem_free(job->data.csv.missing);
     mem_free(job->data.train);
     mem_free(job->data.eval);
+    mem_free(job->data.validation.files);
     mem_free(job->data.spill);
     mem_free(job->canonical);
     mem_free(job->identity_text);

@@ -337,7 +337,12 @@ struct job {
          * --set to the current directory. */
         char *train, *eval;
         bool eval_named; /* a command's arguments name the files of `eval`: messages name no key */
-        char *spill;     /* an absolute directory; NULL: TMPDIR, or /tmp */
+        struct job_validation { /* the part of `train` that is held out, to be evaluated on */
+            double last, share; /* of the rows; 0: none by their numbers */
+            char column[JOB_NAME_MAX]; /* `share` is of its keys; "": of the rows */
+            char *files;               /* as `train`; NULL: none */
+        } validation;
+        char *spill;        /* an absolute directory; NULL: TMPDIR, or /tmp */
         uint32_t memory_mb; /* 0: a quarter of the memory that this process can use */
         float scale;        /* inputs are divided by it */
         enum synthetic_kind synthetic;
@@ -447,6 +452,19 @@ static inline bool nan_guard_refuses(uint32_t guard)
 {
     return guard != NAN_GUARD_OFF && guard != NAN_GUARD_CHECK;
 }
+
+/* True if rows of data.train are held out, by their numbers or by the keys of a column. */
+static inline bool job_holds_rows_out(const struct job *job)
+{
+    return job->data.validation.last > 0 || job->data.validation.share > 0;
+}
+/* The files to evaluate on, or NULL. */
+static inline const char *job_eval_files(const struct job *job)
+{
+    return job->data.eval ? job->data.eval : job->data.validation.files;
+}
+/* Returns whether there is something to evaluate on. */
+bool job_evaluates(const struct job *job);
 
 /* Checks backup workers: each worker needs a microbatch, and sync.replicas_to_aggregate must not exceed the number
  * of workers. Errors: ERR_INPUT, with a value that works. */

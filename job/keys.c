@@ -336,6 +336,7 @@ bool job_key_is_default(const struct job_key *key, const struct job *job)
     case KEY_TEXT:
         return !*(const char *)at;
     case KEY_TEXTS:
+    case KEY_PATHS:
     case KEY_FOLDER:
     case KEY_FILE:
         text = *(char *const *)at;

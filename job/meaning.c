@@ -109,7 +109,7 @@ static const struct meaning keys[] = {
     {"metric evalmetric", "model.metrics"},
     {"inputshape inputsize", "model.input.shape"},
     {"traindata trainfile trainfiles trainingdata file files path paths", "data.train"},
-    {"val valid validation validationdata test testdata evaldata", "data.eval"},
+    {"val valid validationdata test testdata evaldata", "data.eval"},
     {"sep separator", "data.delimiter"},
     {"navalues nullvalues", "data.missing"},
     {"hasheader skipheader", "data.header"},

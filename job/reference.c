@@ -154,6 +154,13 @@ static const struct section sections[] = {
      .column = "Format",
      .text = "[data.md](data.md) describes each format and each kind of column, with examples.\n"
              "[large-data.md](../guides/large-data.md) explains `memory_mb` and `spill`."},
+    {.title = "### Rows to evaluate on",
+     .rows = "data.validation.last data.validation.share data.validation.column "
+             "data.validation.files",
+     .text = "One of `last`, `share` and `files`, in place of `data.eval`. The rows that are held "
+             "out keep\n"
+             "their numbers in the order of data, and teach no words, scales or buckets.\n"
+             "[data.md](data.md#hold-rows-out) describes which rows these are."},
     {.title = "### csv files",
      .rows =
          "data.columns data.header data.delimiter data.quotes data.escape data.trim data.comment "

@@ -4,6 +4,7 @@
 #include "job/table.h"
 
 /* float32's 1 / scale is a number, and not 0. */
+#define INSIDE_ONE .low = 0, .high = 1, .low_open = true, .high_open = true
 #define SCALES .low = 0, .high = 8e37F, .low_open = true
 #define FORMAT_WORD(kind, word, rows, meaning) {#word, DATA_##kind, NULL, meaning},
 #define FORMAT_ALIAS(kind, word, alias) {#alias, DATA_##kind, NULL, "Another name of `" #word "`."},
@@ -102,6 +103,22 @@ static const struct job_key keys[] = {
             .fallback_doc = "required, except with `format: synthetic`"),
     JOB_KEY("data.eval", PATHS, data.eval, "The files to evaluate on.", PER_PROCESS,
             EXAMPLE("eval.csv.gz"), .fallback_doc = "no evaluation"),
+    JOB_KEY("data.validation.last", DOUBLE, data.validation.last,
+            "Hold out the last rows of `data.train`, this share of all rows, and evaluate on them. "
+            "For logs in the order of time.",
+            EXAMPLE("0.1"), INSIDE_ONE, .identity = true, .fallback_doc = "none"),
+    JOB_KEY("data.validation.share", DOUBLE, data.validation.share,
+            "Hold out this share of the rows of `data.train`, chosen by a hash of the row's number "
+            "and `training.seed`.",
+            EXAMPLE("0.1"), INSIDE_ONE, .identity = true, .fallback_doc = "none"),
+    JOB_KEY("data.validation.column", TEXT, data.validation.column,
+            "`csv`, with `share`: hold out this share of the keys of the column, and all rows that "
+            "have them, so that a user is in one part alone. The column need not be in "
+            "`data.columns`.",
+            EXAMPLE("user"), .identity = true, .fallback_doc = "none: `share` is of the rows"),
+    JOB_KEY("data.validation.files", PATHS, data.validation.files,
+            "Hold out these files of `data.train`, and evaluate on them.", PER_PROCESS,
+            EXAMPLE("train-09.csv.gz"), .fallback_doc = "none"),
     JOB_KEY("data.scale", REAL, data.scale,
             "Divide all inputs by this number: each is rounded to float32, and multiplied by the "
             "float32 1 / scale. Not for `libsvm`, and not for `csv`, whose columns have a `scale`.",

@@ -52,12 +52,12 @@ static enum err join_names(const char *const *words, char **paths, struct errmsg
     return ERR_OK;
 }
 
-enum err command_name_data(struct job *job, struct errmsg *e)
+enum err command_name_data(struct job *job, bool takes_held, struct errmsg *e)
 {
     size_t n;
     const char *const *words = flags_list(FLAGS_WORDS, &n);
     bool generates = job->data.format == DATA_SYNTHETIC;
-    if (n < 2 && !job->data.eval && !generates)
+    if (n < 2 && !job_eval_files(job) && !generates && !(takes_held && job_holds_rows_out(job)))
         return err_set(e, ERR_INPUT, "the job has no data.eval: name the data after %s", words[0]);
     if (n < 2)
         return ERR_OK;

@@ -26,9 +26,10 @@ int command_failed(enum err err, const struct errmsg *e);
 uint32_t command_threads(void);
 
 /* Make the command's second and later arguments, DATA, the job's data.eval. A job that generates csv rows then reads csv.
- * Errors: ERR_INPUT: an argument is no name of a file; stdin, but neither csv nor libsvm; the job generates rows of another
- * kind; without DATA: the job has no data.eval; ERR_NOMEM. */
-enum err command_name_data(struct job *job, struct errmsg *e) MUST_CHECK;
+ * takes_held: without DATA, rows that are held out of data.train will do. Errors: ERR_INPUT: an argument is no name of a file;
+ * stdin, but neither csv nor libsvm; the job generates rows of another kind; without DATA: the job has nothing to evaluate on;
+ * ERR_NOMEM. */
+enum err command_name_data(struct job *job, bool takes_held, struct errmsg *e) MUST_CHECK;
 
 /* `path`, the file that the command writes, is none of the command's DATA (stdin aside), of the job's data.train and data.eval, or
  * of the model in the directory `dir`. job: before command_name_data. A file of the data that does not exist is no error here:

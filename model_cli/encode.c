@@ -232,6 +232,7 @@ static enum err add_arrays(struct encode *x, struct errmsg *e)
         err = add_columns(x, raw, e);
     if (!err && f->schema)
         err = add_vectors(x, e);
+    x->keep.key = "--output";
     x->keep.of = x->kept;
     x->keep.name = x->kept_name;
     if (!err && !f->schema) {
@@ -415,7 +416,7 @@ static enum err prepare(struct encode *x, const char *path, struct errmsg *e)
     struct folder *f = &x->model.folder;
     enum err err = command_check_output(&f->job, x->model.path, path, e);
     if (!err)
-        err = command_name_data(&f->job, e);
+        err = command_name_data(&f->job, false, e);
     if (!err)
         err = trained_open_tables(&x->model, e);
     if (!err)

@@ -69,7 +69,7 @@ static enum err evaluate(struct evaluate *v, struct errmsg *e)
 {
     struct pool *pool = NULL;
     struct job *job = &v->model.folder.job;
-    enum err err = command_name_data(job, e);
+    enum err err = command_name_data(job, true, e);
     if (!err)
         err = load(v, e);
     if (!err)

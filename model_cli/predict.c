@@ -280,6 +280,7 @@ static enum err keep_columns(struct predict *p, struct errmsg *e)
                            KEEP_MAX);
         p->kept[p->keep.columns++] = name;
     }
+    p->keep.key = "--keep";
     p->keep.name = (const char *const *)p->kept;
     return ERR_OK;
 }
@@ -325,7 +326,7 @@ static enum err prepare(struct predict *p, struct errmsg *e)
     int64_t top = flags_number("top");
     enum err err = command_check_output(&f->job, p->model.path, flags_given("output"), e);
     if (!err)
-        err = command_name_data(&f->job, e);
+        err = command_name_data(&f->job, false, e);
     if (!err)
         err = keep_columns(p, e);
     if (!err)

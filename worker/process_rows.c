@@ -218,9 +218,8 @@ static uint64_t bytes_of(const char *patterns)
 
 static bool evaluates(const struct process *p)
 {
-    bool has_eval = p->job.data.eval || p->job.data.format == DATA_SYNTHETIC;
     return p->cluster.role == ROLE_EVALUATOR ||
-           (has_eval && p->cluster.is_chief && !p->cluster.has_evaluator);
+           (job_evaluates(&p->job) && p->cluster.is_chief && !p->cluster.has_evaluator);
 }
 
 static void tell_loading(void *ctx, const struct loading *now)

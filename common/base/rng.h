@@ -15,6 +15,7 @@ enum rng_stream {
     RNG_TEST,
     RNG_AUGMENT,
     RNG_ROW,
+    RNG_VALIDATION,
     RNG_ADMISSION = 30,
     RNG_PUSH_CODEC = 40,
     RNG_REPLY_CODEC,

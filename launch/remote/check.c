@@ -112,6 +112,7 @@ static void check_data(json_t *answer, const struct job *job)
         return;
     check_key(answer, "data.train", job->data.train, h);
     check_key(answer, "data.eval", job->data.eval, h);
+    check_key(answer, "data.validation.files", job->data.validation.files, h);
     if (!sha256_hex(h, hex))
         (void)json_object_set_new(answer, "data_sha256", json_string(hex));
 }

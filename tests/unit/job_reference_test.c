@@ -79,6 +79,7 @@ static const struct context {
     {"tables[].unadmitted", NULL, {"tables.ids.min_count=2"}},
     {"tables[].sketch_mb", NULL, {"tables.ids.min_count=2"}},
     {"tables[].unseen_days", NULL, {"checkpoint.run=a"}},
+    {"data.validation.column", NULL, {"data.validation.share=0.1"}},
     {"data.", csv, {NULL}},
     {"data.columns[]", NULL, {"data.columns=[number: n, label: y]"}},
     {"data.columns[].X.", NULL, {"data.columns[0]={%s: {}}"}},

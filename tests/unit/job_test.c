@@ -623,7 +623,7 @@ static void a_name_that_other_programs_use_gets_the_one_that_means_it_here(void 
     means("epoch=8", "training.epochs");
     means("training.epoch=8", "training.epochs");
     means("model.loss_fn=mse", "model.loss");
-    means("data.validation=x", "data.eval");
+    means("data.val=x", "data.eval");
     means("data.sep=;", "data.delimiter");
     means("data.format=svmlight", "libsvm");
     means("training.update=hogwild", "async");
@@ -634,6 +634,23 @@ static void a_name_that_other_programs_use_gets_the_one_that_means_it_here(void 
     means("data.columns=[numeric: age, label: y]", "number");
     means("data.columns=[categorical: town, label: y]", "category");
     means("data.columns=[number: age, target: y]", "label");
+}
+
+static void rows_are_held_out_in_one_way_and_of_the_identity(void **state)
+{
+    (void)state;
+    struct job job = parsed(mlp, NULL);
+    assert_null(strstr(job.identity_text, "validation"));
+    assert_null(strstr(job.canonical, "validation"));
+    job_close(&job);
+    job = parsed(mlp, "data={format: npy, train: x, validation: {share: 0.1}}");
+    assert_non_null(strstr(job.identity_text, "data.validation.share = 0.1\n"));
+    job_close(&job);
+    answers("data.validation.share=1", "data.validation.share: ");
+    answers("data.validation.last=0", "data.validation.last: ");
+    answers("data.validation.column=user", "it has no effect without data.validation.share");
+    answers("data.validation={last: 0.1, share: 0.1}", "in one way");
+    answers("data.validation=0.1", "it must be a map of keys");
 }
 
 static void an_unknown_word_names_the_nearest_and_the_allowed(void **state)
@@ -2098,6 +2115,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_says_how_the_rounds_of_geo_merge),
         cmocka_unit_test(the_bound_of_staleness_is_refused_where_nobody_heeds_it),
         cmocka_unit_test(layers_are_named_as_keras_names_them),
+        cmocka_unit_test(rows_are_held_out_in_one_way_and_of_the_identity),
         cmocka_unit_test(two_layers_of_one_name_are_refused),
         cmocka_unit_test(layers_read_the_one_before_or_what_their_inputs_name),
         cmocka_unit_test(inputs_that_cannot_be_are_refused),

@@ -111,6 +111,43 @@ static void order_is_another_one_in_each_epoch_and_for_each_seed(void **state)
     assert_true(same_places(&plain, 1, &other, 0) < 12);
 }
 
+static uint64_t held_of(uint64_t key, double share, uint64_t numbers)
+{
+    uint64_t held = 0;
+    for (uint64_t n = 0; n < numbers; n++)
+        held += order_holds_out(key, n, share);
+    return held;
+}
+
+/* As docs/reference/data.md computes them. */
+static void order_holds_out_a_share_by_a_hash(void **state)
+{
+    (void)state;
+    static const uint64_t rows[] = {3, 9, 18, 34, 46},
+                          keys[] = {11, 14, 15, 17, 21, 38, 40, 41, 42};
+    const uint64_t of_rows = order_hold_key(7, false), of_keys = order_hold_key(7, true);
+    for (uint64_t n = 0, i = 0, k = 0; n < 60; n++) {
+        bool row = i < sizeof rows / sizeof *rows && rows[i] == n;
+        bool key = k < sizeof keys / sizeof *keys && keys[k] == n;
+        assert_int_equal(order_holds_out(of_rows, n, 0.1), row);
+        assert_int_equal(order_holds_out(of_keys, n, 0.1), key);
+        i += row;
+        k += key;
+    }
+    assert_int_equal(held_of(of_rows, 0.1, 100000), 10132);
+    assert_int_equal(held_of(of_keys, 0.1, 100000), 9846);
+    assert_int_equal(order_hold_key(8, true), of_keys);
+    assert_int_not_equal(order_hold_key(8, false), of_rows);
+}
+
+static void order_holds_out_the_last_rows_rounded_down(void **state)
+{
+    (void)state;
+    assert_int_equal(order_last(1000, 0.1), 100);
+    assert_int_equal(order_last(19, 0.1), 1);
+    assert_int_equal(order_last(9, 0.1), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -120,6 +157,8 @@ int main(void)
         cmocka_unit_test(order_puts_position_p_into_the_leaf_of_its_formula),
         cmocka_unit_test(order_gives_empty_leaves_in_a_very_short_batch),
         cmocka_unit_test(order_is_another_one_in_each_epoch_and_for_each_seed),
+        cmocka_unit_test(order_holds_out_a_share_by_a_hash),
+        cmocka_unit_test(order_holds_out_the_last_rows_rounded_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

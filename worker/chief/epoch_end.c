@@ -550,12 +550,13 @@ static struct events_values last_gradient(struct epoch_end *end, const float **b
 static void stop_without_monitor(struct epoch_end *end, uint64_t epoch)
 {
     struct errmsg e;
-    enum err err = err_set(
-        &e, ERR_INPUT,
-        "epoch %" PRIu64 ": training.monitor: the rows of data.eval%s have no %s, because they "
-        "are all of one class: name evaluation data of both classes, or monitor: loss",
-        epoch, job_has_weights(end->config.job) ? " with a weight above 0" : "",
-        best_monitor_name(end->config.job));
+    enum err err = err_set(&e, ERR_INPUT,
+                           "epoch %" PRIu64
+                           ": training.monitor: the rows of %s%s have no %s, because they are all "
+                           "of one class: name evaluation data of both classes, or monitor: loss",
+                           epoch, dataset_eval_name(end->config.job),
+                           job_has_weights(end->config.job) ? " with a weight above 0" : "",
+                           best_monitor_name(end->config.job));
     stop(end, err_exit_code(err), e.text);
 }
 

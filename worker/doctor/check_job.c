@@ -174,7 +174,7 @@ static bool look(struct check *p, struct finding *f, int eval, struct dataset_lo
         p->schema = schema;
         return true;
     }
-    if (!files_are_there(eval ? p->job.data.eval : p->job.data.train))
+    if (!files_are_there(eval ? job_eval_files(&p->job) : p->job.data.train))
         finding_mend(f, VERDICT_FAIL,
                      "no such file on this host: is the path right, is the volume mounted?");
     return false;
@@ -277,6 +277,19 @@ static void look_at_train(struct check *p, struct finding *f)
     say_words(p, f);
 }
 
+/* Rows of data.train, which has them in memory. */
+static void say_held(struct check *p, struct finding *f)
+{
+    const struct job_validation *v = &p->job.data.validation;
+    p->looked_eval = p->looked;
+    if (!p->looked)
+        return;
+    p->eval = (struct dataset_look){
+        .rows = (uint64_t)((double)p->train.rows * (v->last > 0 ? v->last : v->share))};
+    finding_say(f, VERDICT_OK, "data.validation: about %" PRIu64 " rows of data.train are held out",
+                p->eval.rows);
+}
+
 void check_data(struct check *p, struct finding *f)
 {
     const struct cluster *c = &p->cluster;
@@ -287,12 +300,15 @@ void check_data(struct check *p, struct finding *f)
     if (reads || job_needs_data(&p->job))
         look_at_train(p, reads ? f : &unheard);
     bool evaluates = reads && (c->role == ROLE_EVALUATOR || (c->is_chief && !c->has_evaluator)) &&
-                     (p->job.data.eval || p->job.data.format == DATA_SYNTHETIC);
+                     job_evaluates(&p->job);
     /* its columns are read like those of the training part */
     bool can = p->looked || !job_reads_columns(&p->job);
-    p->looked_eval = evaluates && can && look(p, f, 1, &p->eval);
-    if (p->looked_eval)
-        say_look(f, "data.eval", &p->eval);
+    if (evaluates && job_holds_rows_out(&p->job)) {
+        say_held(p, f);
+    } else if (evaluates && can && look(p, f, 1, &p->eval)) {
+        p->looked_eval = true;
+        say_look(f, dataset_eval_name(&p->job), &p->eval);
+    }
     if (!reads)
         finding_say(f, VERDICT_OK, "a ps reads none");
 }

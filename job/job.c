@@ -217,6 +217,13 @@ enum err job_check_evaluator(const struct job *job, struct errmsg *e)
                        "%s: data.eval: it is missing, so the evaluator has nothing to evaluate on; "
                        "set it, or remove the evaluator",
                        job->file);
+    if (job->evaluate.every_steps)
+        return err_set(
+            e, ERR_INPUT,
+            "%s: evaluate.every_steps: the chief evaluates, and with an evaluator it does "
+            "not; remove one of the two (checkpoint.every_steps makes the evaluator's "
+            "evaluations frequent)",
+            job->file);
     if (job->training.monitor == MONITOR_NONE)
         return ERR_OK;
     return job_blame(

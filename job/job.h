@@ -379,6 +379,9 @@ struct job {
         bool restore_best_weights;
     } early_stopping;
     struct {
+        uint32_t every_steps; /* 0: at the ends of epochs alone */
+    } evaluate;
+    struct {
         enum codec push, reply;
         float push_ratio; /* for top_k */
         uint32_t allow;   /* bit i: `auto` can choose codec i in addition to the lossless ones */

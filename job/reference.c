@@ -235,6 +235,12 @@ static const struct section sections[] = {
              "`skip`, `stop` and `rollback` check each gradient before it is applied. A gradient "
              "is bad if it is\n"
              "not finite, or if the optimizer state that it updates is beyond 1e30."},
+    {.title = "## evaluate",
+     .text =
+         "The chief evaluates at the end of each epoch. A pass over many rows has one such end: "
+         "`every_steps` evaluates\n"
+         "within it, too "
+         "([early-stopping.md](../guides/early-stopping.md#evaluate-within-an-epoch))."},
     {.title = "## early_stopping",
      .rows = "early_stopping.patience early_stopping.min_delta early_stopping.start_from_epoch "
              "early_stopping.restore_best_weights",

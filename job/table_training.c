@@ -192,6 +192,12 @@ static const struct job_key keys[] = {
     JOB_KEY("early_stopping.restore_best_weights", BOOL, early_stopping.restore_best_weights,
             "Export the weights of the best epoch to `model/` instead of the last weights.",
             EXAMPLE("true"), .fallback = "false"),
+    JOB_KEY("evaluate.every_steps", U32, evaluate.every_steps,
+            "Evaluate each time that so many steps were made, too, and not only at the ends of "
+            "epochs. 0: only there.",
+            EXAMPLE("1000"), RANGE(0, UINT32_MAX), .fallback = "0",
+            HEEDED(job_evaluates, "there is nothing to evaluate on; set data.eval or "
+                                  "data.validation, or remove it")),
     JOB_KEY("training.staleness", U32, training.staleness,
             "`ssp`: the most batches by which a worker may be ahead of the slowest worker when it "
             "begins a batch. 0: workers wait for each other after each batch.",

@@ -230,6 +230,22 @@ static json_t *history(const struct summarize *what, const struct chief_facts *f
     return all;
 }
 
+/* Those of the chief within epochs. */
+static json_t *evaluations(const struct summarize *what, const struct chief_facts *f, bool *ok)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < what->log->evaluations; i++) {
+        const struct epoch_line *from = &what->log->evaluation[i];
+        if (from->step <= f->steps)
+            add(all,
+                json_pack("{s:o, s:o, s:o}", "step", count(from->step), "seconds",
+                          json_number(from->seconds), "eval",
+                          evaluation_json(what->job, &from->eval)),
+                ok);
+    }
+    return all;
+}
+
 /* The workers that the cluster lists. The process that writes the summary is always one. */
 static uint32_t listed(const struct summarize *what)
 {
@@ -454,6 +470,7 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     put(all, "planted", planted(&what->planted), ok);
     put(all, "tables", tables(job, f, ok), ok);
     put(all, "export", exports(what->exports, ok), ok);
+    put(all, "evaluations", evaluations(what, f, ok), ok);
     return all;
 }
 

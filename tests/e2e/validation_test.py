@@ -155,8 +155,9 @@ class ValidationTest(TrainCase):
         keys = {"data.validation": WAYS["column"], "training.epochs": 6}
         expected = self.learned("one", "--workers=1", "--ps=1", job=job, keys=keys)
         self.assertEqual(self.learned("four", "--workers=4", "--ps=2", "--chief", job=job, keys=keys), expected)
+        frequent = {**keys, "checkpoint.every_steps": 5, "checkpoint.every_seconds": 0}
         disturbed = self.launch("--workers=2", *slow(0.02), out=self.tmp / "killed", job=job,
-                                keys={**keys, "checkpoint.every_steps": 5})
+                                keys=frequent)
         disturbed.until_cut(2)
         disturbed.kill("worker-1")
         disturbed.until_cut(4)
@@ -166,7 +167,7 @@ class ValidationTest(TrainCase):
         disturbed.kill("launcher-0")
         self.lock_is_free(disturbed.out)
         disturbed.process.wait(DEADLINE_S)
-        self.assertEqual(self.learned("killed", "--workers=4", job=job, keys={**keys, "checkpoint.every_steps": 5}), expected)
+        self.assertEqual(self.learned("killed", "--workers=4", job=job, keys=frequent), expected)
 
     def test_files_that_are_held_out_are_those_of_data_eval(self):
         rows = drawn()

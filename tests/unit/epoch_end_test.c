@@ -187,6 +187,44 @@ epochs_that_ended_while_the_chiefs_own_worker_was_parked_make_a_job_that_monitor
                                "evaluation");
 }
 
+/* In sync, in the middle of an epoch. Returns whether it was evaluated. */
+static bool step_is_made(uint64_t step)
+{
+    const int evaluated = f.evaluated;
+    f.session->step = step;
+    if (epoch_end_ops.between(f.end))
+        return false;
+    assert_int_equal(loop_run(&f.control.loop), ERR_OK);
+    assert_true(epoch_end_ops.between(f.end));
+    return f.evaluated > evaluated;
+}
+
+static void every_so_many_steps_are_evaluated_once_and_keep_no_weights(void **state)
+{
+    (void)state;
+    f.t.job.evaluate.every_steps = 3;
+    begin(true);
+    f.session->terms.settings.batches_per_epoch = 1000;
+    assert_false(step_is_made(2));
+    assert_true(step_is_made(3));
+    assert_false(step_is_made(3));
+    assert_false(step_is_made(4));
+    assert_true(step_is_made(7)); /* this process was away at step 6 */
+    assert_false(step_is_made(8));
+    assert_true(step_is_made(9));
+    assert_int_equal(f.log.evaluations, 3);
+    assert_int_equal(f.log.evaluation[1].step, 7);
+    assert_false(f.best.has);
+    begin(true); /* the next process, at a step that the last one has noted */
+    f.session->terms.settings.batches_per_epoch = 1000;
+    assert_false(step_is_made(9));
+    assert_false(step_is_made(11));
+    assert_true(step_is_made(12));
+    begin(true); /* a step that was made, and not evaluated */
+    f.session->terms.settings.batches_per_epoch = 1000;
+    assert_true(step_is_made(15));
+}
+
 static void an_evaluation_that_fails_has_no_line(void **state)
 {
     (void)state;
@@ -332,6 +370,7 @@ int main(void)
             epochs_that_ended_while_the_chiefs_own_worker_was_parked_make_a_job_that_monitors_inexact),
         TEST(an_evaluation_that_does_not_reach_the_control_thread_ends_the_process),
         TEST(epochs_that_ended_before_the_first_evaluation_are_missed_too),
+        TEST(every_so_many_steps_are_evaluated_once_and_keep_no_weights),
         cmocka_unit_test_setup_teardown(an_evaluation_that_fails_has_no_line, open_tables,
                                         close_fixture),
         TEST(a_chief_that_was_killed_while_it_was_parked_misses_those_epochs_too),

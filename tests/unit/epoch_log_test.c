@@ -66,7 +66,7 @@ static void an_epoch_reads_back_to_the_bit(void **state)
     struct epoch_line none = line(3);
     none.has_eval = false;
     assert_int_equal(epoch_log_add(&l, &none), ERR_OK);
-    char *text = epoch_log_text(&l, job(), 0), *last = epoch_log_text(&l, job(), 2);
+    char *text = epoch_log_text(&l, job(), 0, 0), *last = epoch_log_text(&l, job(), 2, 0);
     assert_true(text && last);
     assert_string_equal(text + strlen(text) - strlen(last), last);
     parse(&back, text);
@@ -138,7 +138,7 @@ static void epochs_of_another_job_do_not_count(void **state)
 {
     (void)state;
     struct epoch_log l = of("a", 2), other = of("b", 1);
-    char *text = epoch_log_text(&other, job(), 0);
+    char *text = epoch_log_text(&other, job(), 0, 0);
     assert_false(epoch_log_begin(&l, "a"));
     parse(&l, text); /* the last one's */
     assert_string_equal(l.uuid, "b");
@@ -149,6 +149,43 @@ static void epochs_of_another_job_do_not_count(void **state)
     mem_free(text);
     epoch_log_close(&l);
     epoch_log_close(&other);
+}
+
+static void add_evaluation(struct epoch_log *l, uint64_t step, double loss)
+{
+    const struct epoch_line one = {
+        .step = step, .seconds = 2, .has_eval = true, .eval = {.step = step, .loss = loss}};
+    assert_int_equal(epoch_log_add(l, &one), ERR_OK);
+}
+
+static void evaluations_within_epochs_are_lines_of_their_own(void **state)
+{
+    (void)state;
+    struct epoch_log l = {.n = 0}, back = {.n = 0};
+    (void)epoch_log_begin(&l, "a");
+    add_evaluation(&l, 3, 0.5);
+    add(&l, 1); /* ends at step 10 */
+    add_evaluation(&l, 6, 0.25);
+    add_evaluation(&l, 9, 0.125);
+    char *text = epoch_log_text(&l, job(), 0, 0), *last = epoch_log_text(&l, job(), 1, 2);
+    assert_non_null(strstr(text, last));
+    assert_null(strstr(last, "epoch"));
+    parse(&back, text);
+    assert_int_equal(back.n, 1);
+    assert_int_equal(back.evaluations, 3);
+    assert_true(back.evaluation[1].step == 6 && back.evaluation[1].eval.loss == 0.25);
+    add_evaluation(&back, 6, 1); /* trained again */
+    assert_int_equal(back.evaluations, 2);
+    assert_true(back.evaluation[1].eval.loss == 1);
+    assert_true(epoch_log_restore(&back, 5));
+    assert_int_equal(back.n, 0);
+    assert_int_equal(back.evaluations, 1);
+    assert_true(epoch_log_begin(&back, "b"));
+    assert_int_equal(back.n + back.evaluations, 0);
+    mem_free(text);
+    mem_free(last);
+    epoch_log_close(&l);
+    epoch_log_close(&back);
 }
 
 static void lines_that_make_no_sense_are_passed_over(void **state)
@@ -175,7 +212,7 @@ static void a_changed_byte_of_a_line_is_found(void **state)
 {
     (void)state;
     struct epoch_log l = of("a", 3);
-    char *text = epoch_log_text(&l, job(), 0);
+    char *text = epoch_log_text(&l, job(), 0, 0);
     char *second = strchr(text, '\n') + 1, *key = strstr(second, ",\"crc\":"), *third;
     third = strchr(second, '\n') + 1;
     assert_true(second < key && key < third);
@@ -200,7 +237,7 @@ static void an_epoch_that_was_evaluated_on_other_data_is_found(void **state)
     struct epoch_log l = of("a", 3), back = {.n = 0};
     assert_null(epoch_log_other_data(&l, &one)); /* an earlier release did not note it */
     epoch_log_name_data(&l.line[1], &one);
-    char *text = epoch_log_text(&l, job(), 0);
+    char *text = epoch_log_text(&l, job(), 0, 0);
     parse(&back, text);
     assert_null(epoch_log_other_data(&back, &one));
     assert_int_equal(epoch_log_other_data(&back, &two)->epoch, 2);
@@ -223,7 +260,7 @@ static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
     epoch_log_path(path, folder);
     assert_int_equal(line_file_sync(path, &e), ERR_IO);
     for (size_t i = 0; i < l.n; i++) {
-        char *text = epoch_log_text(&l, job(), i);
+        char *text = epoch_log_text(&l, job(), i, 0);
         *strchr(text, '\n') = '\0';
         assert_int_equal(line_file_append(path, "{\"torn", 6, &e), ERR_OK);
         assert_int_equal(line_file_append(path, text, strlen(text), &e), ERR_OK);
@@ -248,7 +285,7 @@ static void the_last_best_epoch_is_the_one_of_this_monitor(void **state)
     struct epoch_log l = of("a", 5), back = {.n = 0}, other = {.n = 0};
     assert_null(epoch_log_best(&l, UINT64_MAX));
     l.line[1].best = l.line[3].best = true;
-    char *text = epoch_log_text(&l, &by_loss, 0);
+    char *text = epoch_log_text(&l, &by_loss, 0, 0);
     assert_int_equal(epoch_log_parse(&back, &by_loss, text, strlen(text), &d), ERR_OK);
     const uint64_t to[] = {2, 3, 4, UINT64_MAX}, best[] = {2, 2, 4, 4};
     for (size_t i = 0; i < sizeof to / sizeof *to; i++)
@@ -274,6 +311,7 @@ int main(void)
         cmocka_unit_test(an_epoch_that_is_made_again_takes_the_place_of_all_behind_it),
         cmocka_unit_test(a_rollback_undoes_the_epochs_that_its_cut_has_not),
         cmocka_unit_test(epochs_of_another_job_do_not_count),
+        cmocka_unit_test(evaluations_within_epochs_are_lines_of_their_own),
         cmocka_unit_test(lines_that_make_no_sense_are_passed_over),
         cmocka_unit_test(what_is_appended_is_read_behind_a_torn_line_too),
         cmocka_unit_test(the_last_best_epoch_is_the_one_of_this_monitor),

@@ -253,7 +253,7 @@ static void epoch(struct run *r, uint64_t number)
     const struct events_values gradient = {block, r->gradients, 0.5};
     const struct sums trained = {100, 100 * ((double)step - 4.5), {50}}; /* of ten steps */
     curves_epoch(&r->c, step, &trained, r->w, &gradient, r->pool, r->now_s);
-    curves_evaluated(&r->c, step, &eval);
+    curves_evaluated(&r->c, step, true, &eval);
 }
 
 static void each_epoch_is_a_point_at_its_last_step(void **state)

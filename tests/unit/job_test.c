@@ -552,7 +552,7 @@ static void an_unknown_key_names_line_and_nearest_key(void **state)
     refused_line("worker: {quux: 3}", "j.yaml:7: worker.quux: unknown key; allowed: threads");
     refused_line("QUUX: 3",
                  "j.yaml:7: QUUX: unknown key; allowed: name, model, tables, data, optimizer, "
-                 "training, early_stopping, sync, compression, checkpoint, timeouts, "
+                 "training, early_stopping, evaluate, sync, compression, checkpoint, timeouts, "
                  "export, logs, ps, worker");
     refused_set("optimiser=adam", "--set optimiser: unknown key; did you mean optimizer?");
     refused_set("model.layers.2.dropout.rat=3",

@@ -170,7 +170,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
             json,
             "{s:s s:i s:n s:s s:s s:i s:i s:i s:I s:I s:o s:o s:F s:F s:F s:o s:I "
             "s:{s:I s:I s:I s:I s:I s:I s:I s:I s:I s:I !} s:b s:n s:n s:s s:n s:o s:o s:o s:n s:F "
-            "s:b s:n s:n s:n !}",
+            "s:b s:n s:n s:n s:[!] !}",
             "status", &status, "exit_code", &code, "error", "job", &job, "update", &update, "ps",
             &ps, "workers", &workers, "microbatches", &microbatches, "steps", &steps, "epochs",
             &epochs, "train", &train, "eval", &eval, "examples_per_s", &rate, "seconds", &seconds,
@@ -180,7 +180,7 @@ static void the_summary_reads_back_to_the_bit(void **state)
             &rejected, "recoveries", &recoveries, "exact", &exact, "blas", "inexact", "digest",
             &digest, "staleness", "history", &epochs_did, "per_worker", &workers_did, "compression",
             &compression, "evaluator", "learning_rate", &learning_rate, "averaged", &averaged,
-            "planted", "tables", "export"),
+            "planted", "tables", "export", "evaluations"),
         0);
     double ratio, encode_s, decode_s, l2, nothing;
     const char *push, *reply;
@@ -335,6 +335,7 @@ static void the_summary_has_its_keys_in_the_order_of_the_contract(void **state)
         "inexact",        "digest",      "staleness",    "history",
         "per_worker",     "compression", "evaluator",    "learning_rate",
         "averaged",       "planted",     "tables",       "export",
+        "evaluations",
     };
     json_t *json = written(full()), *value;
     const char *key;

@@ -92,9 +92,10 @@ static enum err look_rows(void *ctx, struct row_values *v, struct errmsg *e)
     return driver_look(of->parts->driver, v, e);
 }
 
-/* Evaluate, and post the result to the control thread; the time counts as a pause of the training. *out changes only with
+/* Evaluate at this step, and post the result to the control thread; the time counts as a pause of the training. *out changes only with
  * ERR_OK. Errors: ERR_STATE: it was interrupted; ERR_NOMEM; those of evaluator_run. */
-static enum err evaluating_run(struct evaluating *v, struct evaluation *out, struct errmsg *e)
+static enum err evaluating_run(struct evaluating *v, uint64_t step, struct evaluation *out,
+                               struct errmsg *e)
 {
     struct driver *driver = v->parts->driver;
     const struct row_reader rows = {.read = look_rows, .ctx = v};
@@ -107,7 +108,6 @@ static enum err evaluating_run(struct evaluating *v, struct evaluation *out, str
     struct evaluation *copy = mem_zalloc(1, sizeof *copy);
     if (!copy) /* the next checkpoint would have an earlier evaluation */
         return err_memory_for(e, "an evaluation");
-    uint64_t step = session_step(driver_session(driver));
     *copy = (struct evaluation){.step = step, .loss = sums.loss};
     memcpy(copy->metric, sums.metric, sizeof copy->metric);
     *out = *copy;
@@ -142,11 +142,14 @@ struct epoch_end {
     uint64_t told_epochs;
     uint64_t enough_epoch, enough_step; /* the epoch and step of early stopping; epoch 0: none */
     uint64_t evaluated_step;            /* UINT64_MAX: none */
-    bool step_due;                      /* the control thread must still get this step */
-    uint64_t unkept_step;               /* of config, until this process is at it or before it */
-    bool goes_back;                     /* a rollback is asked for */
-    uint32_t lines_due;                 /* lines of the history that are being written */
-    bool may_lack; /* epochs before the next one that ends here may have ended elsewhere */
+    uint64_t
+        due_step; /* of evaluate.every_steps: from this step on an evaluation is due; 0: not known */
+    bool step_due; /* the control thread must still get this step */
+    uint64_t made; /* not in sync: batches that are dealt, up to the last one of this process */
+    uint64_t unkept_step; /* of config, until this process is at it or before it */
+    bool goes_back;       /* a rollback is asked for */
+    uint32_t lines_due;   /* lines of the history that are being written */
+    bool may_lack;        /* epochs before the next one that ends here may have ended elsewhere */
     struct best_cut best_cut; /* with tables */
     double asked_s;           /* when the last evaluation was requested */
     int64_t told_ms;
@@ -183,7 +186,7 @@ static void tell_point(void *ctx, const struct history_point *p, bool of_epoch)
 /* Write the whole log to the file again. NULL: no memory, and the file stays unchanged. */
 static void write_log(struct epoch_end *end)
 {
-    post(end, CONTROL_EPOCH_LINES, epoch_log_text(end->config.log, end->config.job, 0));
+    post(end, CONTROL_EPOCH_LINES, epoch_log_text(end->config.log, end->config.job, 0, 0));
 }
 
 /* The epochs after this step are trained again, and so decide again which of them is the best, and the last. */
@@ -239,6 +242,7 @@ static void welcomed(void *ctx)
     end->final_seen = end->finished = end->goes_back = false;
     end->best_cut.asked = end->best_cut.copied = false;
     end->evaluated_step = UINT64_MAX;
+    end->made = end->due_step = 0;
     end->may_lack |= end->config.log->n > 0; /* this process was killed while it was parked */
     if (end->enough_epoch && end->terms->settings.redo)
         session_stop_behind(end->session, end->enough_epoch);
@@ -322,6 +326,7 @@ static void step_made(void *ctx, uint64_t id, const struct sums *sums, double no
         end->result->first_step_s = now_s - end->progress.started_s;
     struct session_place place = place_of(end, id);
     struct sums trained;
+    end->made = end->terms->sync ? 0 : id + 1;
     (void)session_epoch(end->session, place.epochs, &trained);
     end->examples =
         end->terms->sync ? end->examples + sums->examples : session_examples(end->session);
@@ -347,14 +352,14 @@ static float *learned(const struct epoch_end *end)
 
 /* NULL: no result; *missing: it was to have one, but a new generation or the end of the run interrupted it, or it failed: then
  * this process ends, and the next chief evaluates. */
-static const struct evaluation *evaluate(struct epoch_end *end, bool *missing)
+static const struct evaluation *evaluate(struct epoch_end *end, uint64_t step, bool *missing)
 {
     struct epoch_end_result *r = end->result;
     struct errmsg e;
     *missing = false;
     if (!end->evaluating.evaluator)
         return NULL;
-    enum err err = evaluating_run(&end->evaluating, &r->eval, &e);
+    enum err err = evaluating_run(&end->evaluating, step, &r->eval, &e);
     *missing = err != ERR_OK;
     if (err && err != ERR_STATE)
         stop(end, err_exit_code(err), e.text);
@@ -399,17 +404,20 @@ static bool is_told(const struct epoch_end *end, const struct epoch_line *line)
     return before || epoch_line_equal(told, line, end->config.job->model.metrics);
 }
 
-/* Add the epoch to the history, for summary.json and the next process. Without memory the line is missing, but
+/* Add a line to the history, for summary.json and the next process. Without memory the line is missing, but
  * training continues. */
-static void note_epoch(struct epoch_end *end, const struct epoch_line *line)
+static void note_line(struct epoch_end *end, const struct epoch_line *line)
 {
     struct epoch_log *log = end->config.log;
-    if (epoch_log_add(log, line))
-        log_warn("epoch %" PRIu64 " is not in the history: out of memory", line->epoch);
-    else {
-        post(end, CONTROL_EPOCH_LINE, epoch_log_text(log, end->config.job, log->n - 1));
-        end->lines_due++;
+    if (epoch_log_add(log, line)) {
+        log_warn("%s %" PRIu64 " is not in the history: out of memory",
+                 line->epoch ? "epoch" : "step", line->epoch ? line->epoch : line->step);
+        return;
     }
+    post(end, CONTROL_EPOCH_LINE,
+         line->epoch ? epoch_log_text(log, end->config.job, log->n - 1, log->evaluations)
+                     : epoch_log_text(log, end->config.job, log->n, log->evaluations - 1));
+    end->lines_due++;
 }
 
 /* Report that a value is not finite; the chief then ends the job. */
@@ -474,7 +482,7 @@ static void tell_epoch(struct epoch_end *end, uint64_t epoch, const struct sums 
     }
     progress_epoch(&end->progress, epoch, trained, eval,
                    best_with(end, epoch, eval, &best) ? &best : NULL, now_s);
-    note_epoch(end, &line);
+    note_line(end, &line);
 }
 
 static const char gone[] =
@@ -595,7 +603,10 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
     curves_epoch(end->config.curves, end_of(end, epoch), &trained, end->parts->w, &gradient,
                  end->parts->pool, began);
     driver_paused(end->parts->driver, clock_now_s() - began);
-    const struct evaluation *eval = evaluate(end, &missing);
+    /* with evaluations within epochs in the order of steps */
+    const bool by_step = end->config.job->evaluate.every_steps > 0;
+    const struct evaluation *eval =
+        evaluate(end, by_step ? end_of(end, epoch) : session_step(end->session), &missing);
     if (missing)
         return false;
     double now_s = clock_now_s();
@@ -603,7 +614,7 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
     look_for_missed(end, epoch);
     tell_epoch(end, epoch, &trained, eval, now_s);
     if (eval)
-        curves_evaluated(end->config.curves, end_of(end, epoch), eval);
+        curves_evaluated(end->config.curves, end_of(end, epoch), true, eval);
     if (eval && !isfinite(eval->loss) && end->config.job->training.nan_guard == NAN_GUARD_CHECK)
         say_diverged(end);
     else if (eval && best_is_undefined(end->config.best, eval))
@@ -611,6 +622,65 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
     else if (eval)
         look_at(end, epoch, eval);
     return true;
+}
+
+/* ---- within an epoch ---- */
+
+/* True if evaluate.every_steps asks for an evaluation at this step: the first one that this process has from a multiple on. One at the
+ * end of an epoch counts, and one that the last process has noted, too. */
+static bool is_due(struct epoch_end *end, uint64_t step)
+{
+    const struct epoch_log *log = end->config.log;
+    const uint64_t every = end->config.job->evaluate.every_steps,
+                   noted = log->evaluations ? log->evaluation[log->evaluations - 1].step : 0,
+                   seen = end->evaluated_step == UINT64_MAX ? 0 : end->evaluated_step,
+                   last = seen > noted ? seen : noted;
+    if (!every || !step || !end->evaluating.evaluator || end->config.finished || end->enough_epoch)
+        return false;
+    if (!end->due_step)
+        end->due_step = step % every == 0 ? step : (step / every + 1) * every;
+    if (last >= end->due_step && last <= step)
+        end->due_step = (last / every + 1) * every;
+    return step >= end->due_step;
+}
+
+/* Not in sync: true if the step is in the epoch behind the last one in the history, so its line comes in the order of steps. */
+static bool is_in_epoch(const struct epoch_end *end, uint64_t step)
+{
+    const struct epoch_log *log = end->config.log;
+    const uint64_t per_epoch = end->terms->settings.batches_per_epoch;
+    return step % per_epoch != 0 && step / per_epoch == (log->n ? log->line[log->n - 1].epoch : 0);
+}
+
+static void tell_evaluation(struct epoch_end *end, const struct evaluation *eval)
+{
+    char words[PROGRESS_WORDS_BYTES];
+    struct epoch_line line = {.step = eval->step,
+                              .seconds = end->result->seconds_before +
+                                         driver_trained_s(end->parts->driver, clock_now_s()),
+                              .has_eval = true,
+                              .eval = *eval};
+    epoch_log_name_data(&line, end->config.eval->contents);
+    progress_words(words, end->config.job, eval);
+    log_info("step %" PRIu64 ": eval%s", eval->step, words);
+    progress_say(end->progress.fd, "step %" PRIu64 ": eval%s", eval->step, words);
+    note_line(end, &line);
+    curves_evaluated(end->config.curves, eval->step, false, eval);
+}
+
+/* Evaluate. It keeps no weights, and stops nothing: both are decided at an epoch's end. If it is interrupted, it is due again. */
+static void evaluate_within(struct epoch_end *end, uint64_t step)
+{
+    bool missing;
+    const double began = clock_now_s();
+    const struct evaluation *eval = evaluate(end, step, &missing);
+    if (!eval)
+        return;
+    end->evaluated_step = step;
+    curves_paused(end->config.curves, clock_now_s() - began);
+    tell_evaluation(end, eval);
+    if (!isfinite(eval->loss) && end->config.job->training.nan_guard == NAN_GUARD_CHECK)
+        say_diverged(end);
 }
 
 /* ---- the end of the job ---- */
@@ -735,7 +805,7 @@ static bool is_judged(struct epoch_end *end, uint64_t step)
         return true;
     if (!evaluating_is_ready(&end->evaluating))
         return false;
-    (void)evaluate(end, &missing);
+    (void)evaluate(end, step, &missing);
     if (!missing)
         end->evaluated_step = step;
     return !missing;
@@ -757,6 +827,11 @@ static bool between_steps(struct epoch_end *end)
             return true;
         end->evaluated_step = step;
         end->step_due = true;
+    }
+    if (place.steps != 0 && is_due(end, step)) {
+        if (!evaluating_is_ready(&end->evaluating))
+            return true;
+        evaluate_within(end, step);
     }
     if (end->lines_due || best_cut_is_made(&end->best_cut))
         return false;
@@ -803,6 +878,11 @@ static void between_batches(struct epoch_end *end)
          * again. */
         if (!end_epoch(end, end->epoch_asked) && generation_equal(begun, end->terms->generation))
             end->evaluate_asked = true;
+        end->evaluated_step = end->made;
+    } else if (!end->evaluate_asked && !end->finish_asked && !end->finished &&
+               is_in_epoch(end, end->made) && is_due(end, end->made) &&
+               evaluating_is_ready(&end->evaluating)) {
+        evaluate_within(end, end->made);
     }
 }
 

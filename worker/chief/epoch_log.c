@@ -20,38 +20,48 @@ enum { FILE_MAX_BYTES = 256 << 20 };
 void epoch_log_close(struct epoch_log *l)
 {
     mem_free(l->line);
+    mem_free(l->evaluation);
     *l = (struct epoch_log){.n = 0};
 }
 
 /* ---- decisions ---- */
 
+/* True if `at` does not come before the line, which is of its kind. */
+static bool is_replaced(const struct epoch_line *at, const struct epoch_line *by)
+{
+    return by->epoch ? at->epoch >= by->epoch : at->step >= by->step;
+}
+
 enum err epoch_log_add(struct epoch_log *l, const struct epoch_line *line)
 {
-    size_t n = l->n;
-    while (n && l->line[n - 1].epoch >= line->epoch)
+    struct epoch_line **lines = line->epoch ? &l->line : &l->evaluation;
+    size_t *count = line->epoch ? &l->n : &l->evaluations, n = *count;
+    while (n && is_replaced(&(*lines)[n - 1], line))
         n--;
-    struct epoch_line *grown = mem_resize(l->line, n + 1, sizeof *grown);
+    struct epoch_line *grown = mem_resize(*lines, n + 1, sizeof *grown);
     if (!grown)
         return ERR_NOMEM;
     grown[n] = *line;
-    l->line = grown;
-    l->n = n + 1;
+    *lines = grown;
+    *count = n + 1;
     return ERR_OK;
 }
 
 bool epoch_log_restore(struct epoch_log *l, uint64_t step)
 {
-    size_t before = l->n;
+    const size_t before = l->n + l->evaluations;
     while (l->n && l->line[l->n - 1].step > step)
         l->n--;
-    return l->n < before;
+    while (l->evaluations && l->evaluation[l->evaluations - 1].step > step)
+        l->evaluations--;
+    return l->n + l->evaluations < before;
 }
 
 bool epoch_log_begin(struct epoch_log *l, const char *uuid)
 {
-    bool drops = l->n > 0 && strcmp(l->uuid, uuid) != 0;
+    bool drops = l->n + l->evaluations > 0 && strcmp(l->uuid, uuid) != 0;
     if (drops)
-        l->n = 0;
+        l->n = l->evaluations = 0;
     (void)snprintf(l->uuid, sizeof l->uuid, "%s", uuid);
     return drops;
 }
@@ -143,37 +153,46 @@ static bool crc_fits(const char *line, size_t bytes)
 static char *line_text(const struct epoch_line *line, const char *uuid, const struct job *job)
 {
     const char *monitor = line->best ? best_monitor_name(job) : NULL;
-    json_t *all =
-        json_pack("{s:s, s:I, s:I, s:o, s:o, s:o, s:s*, s:s*}", "job", uuid, "epoch",
-                  (json_int_t)line->epoch, "step", (json_int_t)line->step, "seconds",
-                  json_number(line->seconds), "train", evaluation_json(job, &line->trained), "eval",
-                  line->has_eval ? evaluation_json(job, &line->eval) : json_null(), "eval_data",
-                  *line->data ? line->data : NULL, best_by, monitor);
+    const bool within = !line->epoch;
+    json_t *all = json_pack("{s:s, s:o*, s:I, s:o, s:o*, s:o, s:s*, s:s*}", "job", uuid, "epoch",
+                            within ? NULL : json_integer((json_int_t)line->epoch), "step",
+                            (json_int_t)line->step, "seconds", json_number(line->seconds), "train",
+                            within ? NULL : evaluation_json(job, &line->trained), "eval",
+                            line->has_eval ? evaluation_json(job, &line->eval) : json_null(),
+                            "eval_data", *line->data ? line->data : NULL, best_by, monitor);
     char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;
 }
 
-char *epoch_log_text(const struct epoch_log *l, const struct job *job, size_t from)
+/* Add a line to the text, which is freed without memory. */
+static char *append_text(char *all, size_t *bytes, const struct epoch_line *of, const char *uuid,
+                         const struct job *job)
+{
+    char *line = all ? line_text(of, uuid, job) : NULL;
+    size_t more = line ? strlen(line) - 1 : 0; /* without the last brace */
+    char *grown = line ? mem_resize(all, *bytes + more + CRC_BYTES + 2, 1) : NULL;
+    if (!grown) {
+        mem_free(all);
+    } else {
+        memcpy(grown + *bytes, line, more);
+        crc_text(grown + *bytes + more, line, more);
+        *bytes += more + CRC_BYTES;
+        grown[(*bytes)++] = '\n';
+        grown[*bytes] = '\0';
+    }
+    free(line);
+    return grown;
+}
+
+char *epoch_log_text(const struct epoch_log *l, const struct job *job, size_t from, size_t within)
 {
     size_t bytes = 0;
     char *all = mem_zalloc(1, 1);
-    for (size_t i = from; all && i < l->n; i++) {
-        char *line = line_text(&l->line[i], l->uuid, job);
-        size_t more = line ? strlen(line) - 1 : 0; /* without the last brace */
-        char *grown = line ? mem_resize(all, bytes + more + CRC_BYTES + 2, 1) : NULL;
-        if (!grown)
-            mem_free(all);
-        all = grown;
-        if (grown) {
-            memcpy(grown + bytes, line, more);
-            crc_text(grown + bytes + more, line, more);
-            bytes += more + CRC_BYTES;
-            grown[bytes++] = '\n';
-            grown[bytes] = '\0';
-        }
-        free(line);
-    }
+    for (size_t i = from; all && i < l->n; i++)
+        all = append_text(all, &bytes, &l->line[i], l->uuid, job);
+    for (size_t i = within; all && i < l->evaluations; i++)
+        all = append_text(all, &bytes, &l->evaluation[i], l->uuid, job);
     return all;
 }
 
@@ -192,9 +211,11 @@ static bool line_of(const json_t *one, const struct job *job, const char **uuid,
                                 .best = by && job->training.monitor != MONITOR_NONE &&
                                         strcmp(by, best_monitor_name(job)) == 0};
     (void)snprintf(line->data, sizeof line->data, "%s", data ? data : "");
-    return *uuid && json_is_object(trained) && !isnan(line->seconds) &&
-           json_count_at(one, "epoch", &line->epoch) && json_count_at(one, "step", &line->step) &&
-           line->epoch > 0;
+    const bool whole = json_is_object(trained) && json_count_at(one, "epoch", &line->epoch) &&
+                       line->epoch > 0,
+               within = !trained && !json_object_get(one, "epoch") && line->has_eval;
+    return *uuid && (whole || within) && !isnan(line->seconds) &&
+           json_count_at(one, "step", &line->step);
 }
 
 /* Adds a line (without its newline). *damaged: it was skipped. Errors: ERR_NOMEM. */

@@ -1,5 +1,5 @@
-/* The epochs of a job, over all of its runs: DIR/history.jsonl has a line of JSON for each. The chief's next process
- * reads the lines back, so that summary.json and the job's page cover the whole job.
+/* The epochs of a job, and its evaluations within epochs, over all of its runs: DIR/history.jsonl has a line of JSON for each. The
+ * chief's next process reads the lines back, so that summary.json and the job's page cover the whole job.
  *
  * Happy path: an epoch ends -> epoch_log_add -> its line is appended -> the next cut makes the file durable.
  * Failure modes: after a rollback to before an epoch's end, the lines from that epoch on are removed and the file is
@@ -16,7 +16,8 @@
 enum { EPOCH_DATA_BYTES = 17 };
 
 struct epoch_line {
-    uint64_t epoch; /* from 1, over all runs */
+    uint64_t
+        epoch; /* from 1, over all runs; 0: an evaluation within one, whose `trained` is not known */
     uint64_t step;  /* batches done by the end of this epoch; in sync steps */
     double seconds; /* of training over all runs, without evaluation */
     /* over the epoch's training, as far as the lead shard had it at that time; NAN: not known */
@@ -32,13 +33,15 @@ struct epoch_log {
     char uuid[37]; /* the job's UUID; "": no line has named one */
     size_t n;
     struct epoch_line *line; /* (n) in ascending order of `epoch` */
+    size_t evaluations;
+    struct epoch_line *evaluation; /* (evaluations) within epochs, in ascending order of `step` */
 };
 
 void epoch_log_close(struct epoch_log *l);
 
-/* Add a line, or replace the line of the same epoch; lines of later epochs are removed. Errors: ERR_NOMEM. */
+/* Add a line, or replace the line of the same epoch, or step within one; later lines of this kind are removed. Errors: ERR_NOMEM. */
 enum err epoch_log_add(struct epoch_log *l, const struct epoch_line *line) MUST_CHECK;
-/* Remove the epochs that ended after this step, because a rollback has undone them. False: there were none. */
+/* Remove the lines of later steps, because a rollback has undone them. False: there were none. */
 bool epoch_log_restore(struct epoch_log *l, uint64_t step);
 /* Begin the job with this UUID: lines of another job are removed. False: there were none. */
 bool epoch_log_begin(struct epoch_log *l, const char *uuid);
@@ -56,8 +59,8 @@ void epoch_log_name_data(struct epoch_line *line, const struct contents *data);
 const struct epoch_line *epoch_log_other_data(const struct epoch_log *l,
                                               const struct contents *data);
 
-/* Lines [from, n) as text; the caller frees it (mem_free). NULL: no memory. */
-char *epoch_log_text(const struct epoch_log *l, const struct job *job, size_t from);
+/* Lines [from, n) and evaluations [within, evaluations) as text; the caller frees it (mem_free). NULL: no memory. */
+char *epoch_log_text(const struct epoch_log *l, const struct job *job, size_t from, size_t within);
 /* The lines that were skipped, apart from an incomplete last one: their number, and that of the first, from 1. */
 struct epoch_damage {
     size_t damaged, first;

@@ -375,6 +375,8 @@ static void host_on_letter(void *role, struct mail *m)
     } else if (m->type == CONTROL_EVALUATED) {
         h->eval = *(struct evaluation *)m->data;
         h->has_eval = true;
+        if (h->control->config.job->evaluate.every_steps)
+            host_page_judged(h, &h->eval);
     } else if (m->type == CONTROL_KEEP) {
         chief_keep(h->chief, m->number, *(const uint64_t *)m->data, now);
     } else if (m->type == CONTROL_BACK) {

@@ -134,11 +134,27 @@ static void add_epochs(struct host *h)
     }
 }
 
+/* The chief's evaluations by step, if there are some within epochs: as an evaluator's. */
+static void add_evaluations(struct host *h)
+{
+    const struct epoch_log *log = h->config.log;
+    for (size_t i = 0, k = 0; log->evaluations && (i < log->n || k < log->evaluations);) {
+        const bool epoch =
+            k == log->evaluations || (i < log->n && log->line[i].step <= log->evaluation[k].step);
+        const struct epoch_line *l = epoch ? &log->line[i++] : &log->evaluation[k++];
+        struct evaluation eval = l->eval;
+        eval.step = l->step;
+        if (l->has_eval)
+            host_page_judged(h, &eval);
+    }
+}
+
 enum err host_page_start(struct host *h, struct errmsg *e)
 {
     h->page.worker = mem_zalloc(CHIEF_WORKERS_MAX, sizeof *h->page.worker);
     h->page.ps = mem_zalloc(h->control->config.cluster->n_ps, sizeof *h->page.ps);
     add_epochs(h);
+    add_evaluations(h);
     return h->page.worker && h->page.ps ? ERR_OK : err_memory_for(e, "the page");
 }
 

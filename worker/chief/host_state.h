@@ -46,7 +46,8 @@ struct host_page {
     struct health *worker; /* WORKERS_MAX */
     struct health *ps;     /* of each ps */
     struct history steps, epochs;
-    struct history judged;       /* by the evaluator, by step: loss and each metric */
+    struct history
+        judged; /* by the evaluator, or within epochs by the chief, by step: loss and each metric */
     struct evaluation judgement; /* the last one; of step 0: none */
     int64_t own_ms;              /* when this process was measured last */
 };
@@ -155,7 +156,7 @@ enum err host_page_start(struct host *h, struct errmsg *e) MUST_CHECK;
 void host_page_close(struct host *h);
 void host_page_tick(struct host *h, int64_t now_ms);
 void host_page_restored(struct host *h, const struct manifest *m);    /* as in chief_io */
-void host_page_judged(struct host *h, const struct evaluation *eval); /* by the evaluator */
+void host_page_judged(struct host *h, const struct evaluation *eval); /* for `judged` */
 /* false: the letter is not for the page */
 bool host_page_on_letter(struct host *h, const struct mail *m);
 

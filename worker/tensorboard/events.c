@@ -761,7 +761,8 @@ void curves_put_evaluation(struct events *ev, const struct job *job, uint64_t st
     events_post(ev, n);
 }
 
-void curves_evaluated(struct curves *c, uint64_t step, const struct evaluation *eval)
+void curves_evaluated(struct curves *c, uint64_t step, bool ends_epoch,
+                      const struct evaluation *eval)
 {
     if (!c->events)
         return;
@@ -770,5 +771,5 @@ void curves_evaluated(struct curves *c, uint64_t step, const struct evaluation *
     if (step <= c->evaluated || c->evaluated == 0)
         events_restart(c->events, EVENTS_EVAL, step);
     c->evaluated = step;
-    curves_put_evaluation(c->events, c->job, step, true, eval);
+    curves_put_evaluation(c->events, c->job, step, ends_epoch, eval);
 }

@@ -127,7 +127,8 @@ void curves_step(struct curves *c, uint64_t step, const struct sums *sums, doubl
  * if there was one. */
 void curves_epoch(struct curves *c, uint64_t step, const struct sums *trained, const float *w,
                   const struct events_values *gradient, struct pool *pool, double now_s);
-void curves_evaluated(struct curves *c, uint64_t step, const struct evaluation *eval);
+void curves_evaluated(struct curves *c, uint64_t step, bool ends_epoch,
+                      const struct evaluation *eval);
 /* So many seconds were not training. */
 void curves_paused(struct curves *c, double seconds);
 

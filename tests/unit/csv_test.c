@@ -2702,6 +2702,39 @@ static void it_survives_every_allocation_that_fails(void **state)
     teardown(&f);
 }
 
+/* Learned words, a scale, and keys by which rows are held out: whatever memory is missing, nothing stays. */
+static void memory_that_runs_out_while_rows_are_held_out_is_an_error(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "w,n,u,y\na,1,k0,2\nb,5,k1,3\nc,4,k2,4\nd,3,k3,4\ne,2,k4,1\nf,9,k5,1\n";
+    struct fixture f;
+    int fired = 1;
+    setup(&f, WIDE ", header: names", NULL, 0);
+    f.job.worker.threads = 1;
+    mem_free(f.job.data.eval);
+    f.job.data.eval = NULL;
+    f.job.data.validation = (struct job_validation){.share = 0.5, .column = "u"};
+    put(&f, "a.csv", text, sizeof text - 1);
+    for (long n = 0; fired; n++) {
+        struct dataset d, eval;
+        mem_fail_at(n);
+        enum err err = dataset_load(&d, &f.job, 0, 0, &f.e);
+        enum err also = err ? ERR_OK : dataset_load_eval(&eval, &f.job, &d, 0, &f.e);
+        fired = mem_fail_fired();
+        mem_fail_at(-1);
+        assert_int_equal(err ? err : also, fired ? ERR_NOMEM : ERR_OK);
+        if (!err && !also) {
+            assert_true(eval.rows > 0 && eval.rows < d.rows);
+            assert_int_equal(d.table.schema->input[0].words.count, d.rows - eval.rows);
+            dataset_close(&eval);
+        }
+        if (!err)
+            dataset_close(&d);
+    }
+    teardown(&f);
+}
+
 /* ---- a census drawn by code ---- */
 
 static struct job census_job(uint32_t rows, const char *root)
@@ -3229,6 +3262,7 @@ int main(void)
         cmocka_unit_test(it_survives_every_allocation_that_fails),
         cmocka_unit_test(the_census_is_the_same_text_everywhere),
         cmocka_unit_test(a_row_of_the_census_depends_on_its_number_alone),
+        cmocka_unit_test(memory_that_runs_out_while_rows_are_held_out_is_an_error),
         cmocka_unit_test(adult_loads_whole),
         cmocka_unit_test(a_look_says_of_how_many_rows_it_is_sure),
         cmocka_unit_test(a_look_counts_the_rows_of_packed_files_by_their_size),

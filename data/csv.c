@@ -134,7 +134,7 @@ struct csv {
     struct errmsg e; /* the first error in the order of the text */
     struct errmsg first_bad;
     struct dataset_seen seen;
-    bool by_column; /* rows are held out by a column */
+    bool holds, by_column; /* rows are held out; by a column */
     struct order_held held;
 };
 
@@ -1413,18 +1413,22 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     c.format.meaning.unlabeled = r->unlabeled;
     const char *const name = r->job->data.validation.column;
     const struct csv_keep column = {.key = "data.validation.column", .name = &name, .columns = 1};
-    c.by_column = reading_holds_out(r) && name[0];
-    c.format.keep = r->sink                                     ? r->sink->keep
-                    : !r->eval && !r->job->data.eval && name[0] ? &column
-                                                                : NULL;
+    c.holds = reading_holds_out(r);
+    c.by_column = c.holds && name[0];
+    c.format.keep = r->sink ? r->sink->keep : c.by_column ? &column : NULL;
     c.format.meaning.signs = c.format.libsvm &&
                              job_loss_labels(r->job->model.head[0].loss) == LABELS_TWO_CLASSES &&
                              !meaning_has_names(&c.format.meaning);
     err = read_paths(&c, pool, e);
     csv_format_close(&c.format);
+    if (looked_partly(&c)) { /* too few rows to tell, without their numbers */
+        mem_free(c.held.bits);
+        c.held = (struct order_held){.bits = NULL};
+        c.holds = false;
+    }
     d->held = c.held;
     d->seen = c.seen;
-    if (!err && reading_holds_out(r))
+    if (!err && c.holds)
         err = dataset_hold_out(d, r, learns, e);
     if (!err && !r->schema)
         err = encoding_given_teaches(r->given) ? schema_place_features(d->table.schema, e)

@@ -222,15 +222,16 @@ static enum err count_cells(struct dataset *d, struct left_words *w, uint64_t *l
     return err;
 }
 
-static enum err check_parts(const struct dataset *d, const struct job *job, uint64_t left,
+static enum err check_parts(const struct dataset *d, const struct reading *r, uint64_t left,
                             struct errmsg *e)
 {
-    const struct job_validation *v = &job->data.validation;
+    const struct job_validation *v = &r->job->data.validation;
     const char *key = v->last > 0 ? "data.validation.last" : "data.validation.share";
     const uint64_t held = d->held.rows - d->held_bad;
     if (left && held) {
-        log_info("%s: %" PRIu64 " of %" PRIu64 " rows of data.train are held out", key,
-                 d->held.rows, d->held.noted);
+        if (!r->look)
+            log_info("%s: %" PRIu64 " of %" PRIu64 " rows of data.train are held out", key,
+                     d->held.rows, d->held.noted);
         return ERR_OK;
     }
     return err_set(
@@ -255,7 +256,7 @@ enum err dataset_hold_out(struct dataset *d, const struct reading *r, bool learn
     else if (!err)
         count_numbers(d, &left);
     if (!err)
-        err = check_parts(d, r->job, left, e);
+        err = check_parts(d, r, left, e);
     return left_words_end(&words, err, e);
 }
 
@@ -265,7 +266,7 @@ static enum err load(struct dataset *out, const struct reading *r, struct errmsg
     enum err err = read_and_digest(&d, r, e);
     if (!err && !r->look)
         err = see_all(&d, r, e);
-    if (!err && reading_holds_out(r) && !d.table.schema)
+    if (!err && !r->look && reading_holds_out(r) && !d.table.schema)
         err = dataset_hold_out(&d, r, false, e);
     if (err) {
         dataset_close(&d);

@@ -28,14 +28,15 @@ struct dataset_seen {
 struct dataset {
     uint64_t rows;
     struct dataset_seen seen; /* of a look: in the rows that it read; none: !any */
-    uint64_t
-        bad_rows; /* number of bad rows that are not held out; they keep their position, and are never gathered */
-    struct order_held held; /* rows of the training part that are held out: never trained on */
-    uint64_t held_bad;      /* of these, the bad ones */
-    struct dataset_seen held_seen; /* in them */
-    const struct dataset *whole;   /* its rows are some of this set's; NULL: they are its own */
-    uint64_t *row;                 /* (rows) their numbers in `whole`; NULL: all rows */
-    uint32_t features;             /* elements of one row */
+    uint64_t bad_rows; /* that are not held out; they keep their position, and are never gathered */
+    /* Of the training part: rows that are never trained on, how many of them are bad, and what is in them. */
+    struct order_held held;
+    uint64_t held_bad;
+    struct dataset_seen held_seen;
+    /* Of an eval part that is held out: the set that has its rows, another one or this, and their numbers there. */
+    const struct dataset *whole;           /* NULL: this */
+    uint64_t *row;                         /* (rows); NULL: all */
+    uint32_t features;                     /* elements of one row */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* the shape of one row */
     uint8_t *x;                            /* (rows, features), raw bytes; a batch gets x / scale */
     float *x_float;                        /* in place of x, for numbers that are not bytes */

@@ -28,10 +28,10 @@ struct reading {
     const struct contents *train; /* eval: the contents of the training part; NULL: not known */
 };
 
-/* True for a complete reading of data.train of which rows are held out. */
+/* True for a reading of data.train of which rows are held out. */
 static inline bool reading_holds_out(const struct reading *r)
 {
-    return !r->eval && !r->look && !r->sink && job_holds_rows_out(r->job);
+    return !r->eval && !r->sink && job_holds_rows_out(r->job);
 }
 
 /* Find the files that it reads: those that are held out of data.train are not. The caller owns *p (paths_close). Errors: as

@@ -307,7 +307,7 @@ enum err process_load(struct process *p, struct errmsg *e)
 {
     uint64_t bytes = bytes_of(p->job.data.train);
     if (evaluates(p))
-        bytes += bytes_of(p->job.data.eval);
+        bytes += bytes_of(p->job.data.eval); /* data.validation.files are in data.train */
     loading_begin(bytes, p->cluster.is_chief ? tell_loading : NULL, p);
     enum err err = load(p, e);
     loading_end();

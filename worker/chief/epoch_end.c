@@ -92,8 +92,8 @@ static enum err look_rows(void *ctx, struct row_values *v, struct errmsg *e)
     return driver_look(of->parts->driver, v, e);
 }
 
-/* Evaluate at this step, and post the result to the control thread; the time counts as a pause of the training. *out changes only with
- * ERR_OK. Errors: ERR_STATE: it was interrupted; ERR_NOMEM; those of evaluator_run. */
+/* Evaluate at this step, and post the result to the control thread; the time counts as a pause of the training. *out changes
+ * only with ERR_OK. Errors: ERR_STATE: it was interrupted; ERR_NOMEM; those of evaluator_run. */
 static enum err evaluating_run(struct evaluating *v, uint64_t step, struct evaluation *out,
                                struct errmsg *e)
 {
@@ -142,10 +142,9 @@ struct epoch_end {
     uint64_t told_epochs;
     uint64_t enough_epoch, enough_step; /* the epoch and step of early stopping; epoch 0: none */
     uint64_t evaluated_step;            /* UINT64_MAX: none */
-    uint64_t
-        due_step; /* of evaluate.every_steps: from this step on an evaluation is due; 0: not known */
-    bool step_due; /* the control thread must still get this step */
-    uint64_t made; /* not in sync: batches that are dealt, up to the last one of this process */
+    uint64_t due_step; /* of evaluate.every_steps: the next one is due from here on; 0: not known */
+    bool step_due;     /* the control thread must still get this step */
+    uint64_t made;     /* not in sync: batches that are dealt, up to the last one of this process */
     uint64_t unkept_step; /* of config, until this process is at it or before it */
     bool goes_back;       /* a rollback is asked for */
     uint32_t lines_due;   /* lines of the history that are being written */
@@ -626,8 +625,8 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
 
 /* ---- within an epoch ---- */
 
-/* True if evaluate.every_steps asks for an evaluation at this step: the first one that this process has from a multiple on. One at the
- * end of an epoch counts, and one that the last process has noted, too. */
+/* True if evaluate.every_steps asks for an evaluation at this step: the first one that this process has from a multiple on. One
+ * at the end of an epoch counts, and one that the last process has noted, too. */
 static bool is_due(struct epoch_end *end, uint64_t step)
 {
     const struct epoch_log *log = end->config.log;

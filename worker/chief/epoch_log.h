@@ -16,8 +16,7 @@
 enum { EPOCH_DATA_BYTES = 17 };
 
 struct epoch_line {
-    uint64_t
-        epoch; /* from 1, over all runs; 0: an evaluation within one, whose `trained` is not known */
+    uint64_t epoch; /* from 1, over all runs; 0: an evaluation within one, without `trained` */
     uint64_t step;  /* batches done by the end of this epoch; in sync steps */
     double seconds; /* of training over all runs, without evaluation */
     /* over the epoch's training, as far as the lead shard had it at that time; NAN: not known */

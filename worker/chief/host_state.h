@@ -46,8 +46,7 @@ struct host_page {
     struct health *worker; /* WORKERS_MAX */
     struct health *ps;     /* of each ps */
     struct history steps, epochs;
-    struct history
-        judged; /* by the evaluator, or within epochs by the chief, by step: loss and each metric */
+    struct history judged; /* by the evaluator, or the chief within epochs: step, loss, metrics */
     struct evaluation judgement; /* the last one; of step 0: none */
     int64_t own_ms;              /* when this process was measured last */
 };

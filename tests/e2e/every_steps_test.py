@@ -2,6 +2,7 @@
 """evaluate.every_steps: evaluations within epochs have a step in the history, the summary and TensorBoard's files; they change
 nothing that is learned, and are the same for any number of workers and after kills; in async, ssp and geo there are some, too."""
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -61,6 +62,20 @@ class EveryStepsTest(TrainCase):
                 self.assertEqual(got["eval"], found[got["step"]])
                 within += 1
         self.assertGreater(within, 3)
+
+    def test_the_sums_of_training_are_of_predictions_before_the_rows_are_trained_on(self):
+        """All rows are alike, so each step's loss is that of the parameters before it: the first, and those evaluated."""
+        (self.tmp / "a.csv").write_text("1,1\n" * 400)
+        job = self.tmp / "job.yaml"
+        job.write_text("name: a\ndata: {format: csv, train: a.csv, eval: a.csv, columns: [number: x, label: y]}\noptimizer: sgd\n"
+                       "model: {input: {shape: auto}, layers: [{dense: {units: 1, kernel_initializer: zeros, activation: sigmoid}}],"
+                       " loss: binary_crossentropy, metrics: [calibration]}\ntraining: {batch_size: 50, epochs: 1}\n"
+                       "evaluate: {every_steps: 1}\n")
+        s = self.train("--workers=2", job=job, keys=dict.fromkeys(self.KEYS)).summary()
+        trained, evals = s["history"][0]["train"], [e["eval"] for e in s["evaluations"]]
+        self.assertEqual(len(evals), 7)
+        for name, first in (("loss", math.log(2)), ("calibration", 0.5)):
+            self.assertAlmostEqual(trained[name], (first + sum(e[name] for e in evals)) / 8, 6)
 
     def test_a_multiple_at_an_epochs_end_is_evaluated_once(self):
         s = self.train("--workers=2", keys={"evaluate.every_steps": 10}).summary()

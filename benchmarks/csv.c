@@ -2,13 +2,15 @@
  * in the page cache, on `threads` threads, and a loop that reads the file in pieces and counts its
  * newlines, on one, as wc -l does.
  *
- * csv --threads N [--quoted] [--bytes B] [--rounds R] [--spilled|--gather]
+ * csv --threads N [--quoted] [--clicks] [--bytes B] [--rounds R] [--spilled|--gather]
  *
- * --spilled: all rows go to a file (data.memory_mb), compared with all rows in memory. --gather: random
- * rows in batches, of such a data set compared with one in memory; one thread.
+ * --clicks: the file has Criteo's shape, a label, 13 whole numbers and 26 keys that are hashed, compared with
+ * a loop that makes the same columns, hashes included, and checks nothing; with --quoted its keys are in
+ * quotes. --spilled: all rows go to a file (data.memory_mb), compared with all rows in memory. --gather:
+ * random rows in batches, of such a data set compared with one in memory; one thread.
  *
- * The file looks like network logs: 38 numbers, 3 categories and a label a row; with --quoted its
- * categories are in quotes. The check: rows, features and a sum over a column against what was
+ * Without --clicks the file looks like network logs: 38 numbers, 3 categories and a label a row; with --quoted
+ * its categories are in quotes. The check: rows, features and a sum over a column against what was
  * written. */
 #include <fcntl.h>
 #include <getopt.h>
@@ -17,19 +19,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "benchmarks/bench.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/rng.h"
+#include "common/math/simd.h"
 #include "data/text/csv_scan.h"
 #include "data/dataset.h"
 
 enum { NUMBERS = 38, WORDS = 3, ROUNDS_MAX = 101, SEED = 1, PIECE_BYTES = 512 << 10, BATCH = 64 };
+enum { CLICK_NUMBERS = 13, CLICK_KEYS = 26, CLICK_FIELDS = 1 + CLICK_NUMBERS + CLICK_KEYS };
 
 struct csv_bench {
     uint32_t threads;
-    bool quoted, spilled, gather;
+    bool quoted, clicks, spilled, gather;
     uint64_t bytes, rounds;
     char dir[256], path[300];
     uint64_t rows, sum;       /* written; of the first column */
@@ -40,8 +46,36 @@ static const char *const words[WORDS][4] = {{"tcp", "udp", "icmp", "sctp"},
                                             {"http", "smtp", "private", "domain_u"},
                                             {"SF", "S0", "REJ", "RSTO"}};
 
+static void write_click(struct csv_bench *b, FILE *file)
+{
+    uint64_t key = rng_key(SEED, RNG_TEST, b->rows, 0), first = rng_u64(key, 0) % 100000;
+    fprintf(file, "%u,%llu", (unsigned)(rng_u64(key, 1) & 1), (unsigned long long)first);
+    for (unsigned i = 1; i < CLICK_NUMBERS; i++) {
+        uint64_t bits =
+            rng_u64(key, 1 + i); /* a fifth is missing, and small numbers are frequent */
+        if (bits % 5 == 0)
+            fputc(',', file);
+        else
+            fprintf(file, ",%u", (unsigned)(bits >> 8 & 0xffff) >> (bits >> 32 & 15));
+    }
+    for (unsigned i = 0; i < CLICK_KEYS; i++) {
+        uint64_t bits = rng_u64(key, 1 + CLICK_NUMBERS + i);
+        fputs(b->quoted ? ",\"" : ",", file);
+        if (bits >> 32 & 31)
+            fprintf(file, "%08x", (unsigned)bits);
+        fputs(b->quoted ? "\"" : "", file);
+    }
+    fputc('\n', file);
+    b->rows++;
+    b->sum += first;
+}
+
 static void write_row(struct csv_bench *b, FILE *file)
 {
+    if (b->clicks) {
+        write_click(b, file);
+        return;
+    }
     uint64_t key = rng_key(SEED, RNG_TEST, b->rows, 0), first = rng_u64(key, 0) % 100000;
     const char *quote = b->quoted ? "\"" : "";
     fprintf(file, "%llu", (unsigned long long)first);
@@ -81,18 +115,23 @@ static void make_job(struct csv_bench *b, struct job *job, bool spilling)
 {
     char text[8192];
     struct errmsg e;
-    size_t n = (size_t)snprintf(text, sizeof text,
-                                "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\n"
-                                "optimizer: sgd\nworker: {threads: %u}\n"
-                                "data: {format: csv, train: '%s', memory_mb: %u, spill: '%s', "
-                                "columns: [number: x0",
-                                b->threads, b->path, spilling ? 1 : UINT32_MAX, b->dir);
-    for (unsigned i = 1; i < NUMBERS; i++) {
+    size_t n = (size_t)snprintf(
+        text, sizeof text,
+        "model: {input: {shape: auto}, layers: [%s], loss: mse}\n"
+        "optimizer: sgd\nworker: {threads: %u}\n"
+        "data: {format: csv, train: '%s', memory_mb: %u, spill: '%s', columns: [%s",
+        b->clicks ? "linear: {inputs: 'C{1..26}', name: k}, dense: {inputs: "
+                    "'I{1..13}', units: 1, name: n}, add: [k, n]"
+                  : "dense: 1",
+        b->threads, b->path, spilling ? 1 : UINT32_MAX, b->dir,
+        b->clicks ? "label: y, number: 'I{1..13}', key: 'C{1..26}']}\n" : "number: x0");
+    for (unsigned i = 1; i < NUMBERS && !b->clicks; i++) {
         if (i <= WORDS)
             n += (size_t)snprintf(text + n, sizeof text - n, ", category: w%u", i);
         n += (size_t)snprintf(text + n, sizeof text - n, ", number: x%u", i);
     }
-    n += (size_t)snprintf(text + n, sizeof text - n, ", label: {classes: [normal., '*']}]}\n");
+    if (!b->clicks)
+        n += (size_t)snprintf(text + n, sizeof text - n, ", label: {classes: [normal., '*']}]}\n");
     if (job_parse(job, text, n, "bench", "/", NULL, 0, &e))
         bench_die("%s", e.text);
 }
@@ -111,8 +150,8 @@ static bool is_right(const struct csv_bench *b, const struct dataset *d, bool sp
             sum += (double)table_float(cells[0]);
     }
     size_t in_file = spilling ? b->rows * schema_row_cells(d->table.schema) * sizeof *buffer : 0;
-    return d->rows == b->rows && d->features == NUMBERS + 4 * WORDS && sum == (double)b->sum &&
-           table_spilled_bytes(&d->table) == in_file;
+    return d->rows == b->rows && d->features == (b->clicks ? CLICK_NUMBERS : NUMBERS + 4 * WORDS) &&
+           sum == (double)b->sum && table_spilled_bytes(&d->table) == in_file;
 }
 
 static void load(struct dataset *d, const struct job *job)
@@ -158,6 +197,95 @@ static double gather_seconds(const struct csv_bench *b, const struct dataset *d,
     return seconds;
 }
 
+/* ---- the yardstick of clicks: ends of fields by masks, then one column after the other ---- */
+
+#if defined __AVX512BW__
+#define equal simd_equal_avx512
+#elif defined __AVX2__
+#define equal simd_equal_avx2
+#else
+#define equal simd_equal_base
+#endif
+
+struct raw_columns {
+    uint32_t end[PIECE_BYTES + CSV_SCAN_PAD];
+    float label[PIECE_BYTES / CLICK_FIELDS + 1];
+    double number[CLICK_NUMBERS][PIECE_BYTES / CLICK_FIELDS + 1];
+    uint64_t key[CLICK_KEYS][PIECE_BYTES / CLICK_FIELDS + 1];
+};
+
+/* Every quote opens or closes a field. */
+static size_t raw_ends(uint32_t *end, const char *text, size_t bytes)
+{
+    uint32_t *to = end;
+    uint64_t open = 0;
+    for (size_t i = 0; i < bytes; i += 64) {
+        uint64_t quote = equal(text + i, '"'), quoted = open;
+        for (open ^= 0 - (uint64_t)(__builtin_popcountll(quote) & 1); quote; quote &= quote - 1)
+            quoted ^= 0 - (quote & -quote);
+        uint64_t ends = (equal(text + i, ',') | equal(text + i, '\n')) & ~quoted;
+        if (bytes - i < 64)
+            ends &= (UINT64_C(1) << (bytes - i)) - 1;
+        for (; ends; ends &= ends - 1)
+            *to++ = (uint32_t)i + (uint32_t)__builtin_ctzll(ends);
+    }
+    return (size_t)(to - end);
+}
+
+static double raw_number(const char *text, uint32_t bytes)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < bytes; i++)
+        n = n * 10 + (uint64_t)(text[i] - '0');
+    return bytes ? (double)n : -1;
+}
+
+static void raw_column(struct raw_columns *c, const char *text, size_t rows, uint32_t field)
+{
+    for (size_t i = 0; i < rows; i++) {
+        const size_t at = i * CLICK_FIELDS + field;
+        const uint32_t begin = at ? c->end[at - 1] + 1 : 0;
+        uint32_t bytes = c->end[at] - begin;
+        const char *p = text + begin;
+        if (bytes && *p == '"') {
+            p++;
+            bytes -= 2;
+        }
+        if (field == 0)
+            c->label[i] = (float)(*p - '0');
+        else if (field <= CLICK_NUMBERS)
+            c->number[field - 1][i] = raw_number(p, bytes);
+        else
+            c->key[field - 1 - CLICK_NUMBERS][i] = XXH3_64bits(p, bytes);
+    }
+}
+
+static double raw_seconds(const struct csv_bench *b, char *piece, struct raw_columns *c,
+                          bool *valid)
+{
+    double began = clock_now_s(), sum = 0;
+    int fd = open(b->path, O_RDONLY | O_CLOEXEC);
+    uint64_t rows = 0;
+    size_t there = 0;
+    for (ssize_t n; (n = fd < 0 ? -1 : read(fd, piece + there, PIECE_BYTES - there)) != 0;) {
+        if (n < 0)
+            bench_die("%s: cannot be read", b->path);
+        there += (size_t)n;
+        const size_t whole = (size_t)((char *)memrchr(piece, '\n', there) + 1 - piece);
+        const size_t here = raw_ends(c->end, piece, whole) / CLICK_FIELDS;
+        for (uint32_t field = 0; field < CLICK_FIELDS; field++)
+            raw_column(c, piece, here, field);
+        for (size_t i = 0; i < here; i++)
+            sum += c->number[0][i];
+        rows += here;
+        memmove(piece, piece + whole, there - whole);
+        there -= whole;
+    }
+    close(fd);
+    *valid = *valid && rows == b->rows && sum == (double)b->sum;
+    return clock_now_s() - began;
+}
+
 static double count_seconds(const struct csv_bench *b, char *piece, bool *valid)
 {
     double began = clock_now_s();
@@ -185,19 +313,25 @@ static void measure(struct csv_bench *b)
 {
     double ours[ROUNDS_MAX], count[ROUNDS_MAX];
     bool valid = true;
-    char *piece = bench_pages(PIECE_BYTES);
+    char *piece = bench_pages(PIECE_BYTES + CSV_SCAN_PAD);
+    struct raw_columns *columns = bench_pages(sizeof *columns);
     (void)count_seconds(b, piece, &valid); /* warm */
     (void)load_seconds(b, b->spilled, &valid);
     for (uint64_t i = 0; i < b->rounds; i++) {
         ours[i] = load_seconds(b, b->spilled, &valid);
-        count[i] = b->spilled ? load_seconds(b, false, &valid) : count_seconds(b, piece, &valid);
+        count[i] = b->spilled  ? load_seconds(b, false, &valid)
+                   : b->clicks ? raw_seconds(b, piece, columns, &valid)
+                               : count_seconds(b, piece, &valid);
     }
     printf("{\"threads\": %u, \"bytes\": %llu, \"rows\": %llu, ", b->threads,
            (unsigned long long)b->bytes, (unsigned long long)b->rows);
     print_values("gb_per_s", ours, b->rounds, (double)b->bytes * 1e-9);
-    print_values(b->spilled ? "memory_gb_per_s" : "count_gb_per_s", count, b->rounds,
-                 (double)b->bytes * 1e-9);
+    print_values(b->spilled  ? "memory_gb_per_s"
+                 : b->clicks ? "raw_gb_per_s"
+                             : "count_gb_per_s",
+                 count, b->rounds, (double)b->bytes * 1e-9);
     printf("\"valid\": %s}\n", valid ? "true" : "false");
+    free(columns);
     free(piece);
 }
 
@@ -226,18 +360,18 @@ static void measure_gather(struct csv_bench *b)
 
 static void parse_flags(struct csv_bench *b, int argc, char **argv)
 {
-    static const struct option options[] = {{"threads", required_argument, NULL, 't'},
-                                            {"quoted", no_argument, NULL, 'q'},
-                                            {"bytes", required_argument, NULL, 'b'},
-                                            {"rounds", required_argument, NULL, 'r'},
-                                            {"spilled", no_argument, NULL, 's'},
-                                            {"gather", no_argument, NULL, 'g'},
-                                            {0}};
+    static const struct option options[] = {
+        {"threads", required_argument, NULL, 't'}, {"quoted", no_argument, NULL, 'q'},
+        {"clicks", no_argument, NULL, 'c'},        {"bytes", required_argument, NULL, 'b'},
+        {"rounds", required_argument, NULL, 'r'},  {"spilled", no_argument, NULL, 's'},
+        {"gather", no_argument, NULL, 'g'},        {0}};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == 't')
             b->threads = (uint32_t)bench_number(optarg);
         else if (c == 'q')
             b->quoted = true;
+        else if (c == 'c')
+            b->clicks = true;
         else if (c == 's')
             b->spilled = true;
         else if (c == 'g')

@@ -305,15 +305,16 @@ def bench_rows(options):
 
 # ---- csv ----
 
-def csv_case(options, threads, quoted):
-    """Compared with a loop that only counts the newlines of the same file, on one thread."""
+def csv_case(options, threads, quoted, clicks=False):
+    """Compared with a loop, on one thread, that only counts the newlines of the same file, or makes the columns of clicks."""
+    yardstick = "raw" if clicks else "count"
     case = {"unit": "GB/s", "threads": threads}
     flags = ["--threads", threads, "--rounds", options.rounds, "--bytes", (8 if options.epochs == 1 else 64) * MIB]
     try:
-        result = measure(300, "csv", *flags, *(["--quoted"] if quoted else []))
+        result = measure(300, "csv", *flags, *(["--quoted"] if quoted else []), *(["--clicks"] if clicks else []))
     except Failed as failure:
         return failed(case, failure)
-    return finish(case, result["gb_per_s"], {"count": result["count_gb_per_s"]})
+    return finish(case, result["gb_per_s"], {yardstick: result[f"{yardstick}_gb_per_s"]})
 
 
 def spilled_case(options, threads, gather):
@@ -333,6 +334,8 @@ def bench_csv(options):
         for quoted in (False, True):
             yield f"{'quoted' if quoted else 'plain'} threads {threads}", partial(csv_case, options, threads, quoted)
         yield f"spilled threads {threads}", partial(spilled_case, options, threads, False)
+    for quoted in (False, True):
+        yield f"clicks{' quoted' if quoted else ''} threads 1", partial(csv_case, options, 1, quoted, True)
     yield "gather spilled", partial(spilled_case, options, 1, True)
 
 

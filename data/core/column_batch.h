@@ -31,7 +31,7 @@ enum batch_type {
 struct batch_column {
     enum batch_type type;
     const void *values; /* (rows), or of lists (list[rows]) */
-    const char *base;   /* of views */
+    const char *base;   /* of views; behind the last of them are 8 bytes that can be read */
     const uint8_t *
         valid; /* bits of rows, the lowest bit of a byte first: 0: the value is missing; NULL: none is */
     const int32_t *

@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#define XXH_INLINE_ALL /* a call for each key would take as long as a short key does */
+#include <xxhash.h>
 
 #include "common/base/mem.h"
 #include "common/rows/key.h"
@@ -380,6 +382,48 @@ INLINED void encode_number(struct encoding *x, uint32_t row)
         number_of_text(x, row, batch_text(x->c, row));
 }
 
+/* The views of a file, most of which are a few digits or empty: such numbers are noted of sampled rows only. */
+static void encode_numbers_of_views(struct encoding *x)
+{
+    const struct batch_view *view = x->c->values;
+    const uint32_t cell = x->field->cell;
+    const uint64_t lengths = x->m->missing_lengths;
+    const uint32_t noted = encode_is_noted(x) ? x->sampled : 0;
+    const bool empty_is_missing = lengths & 1 && encode_input(x)->missing != MISSING_REFUSE;
+    bool known = false;
+    for (uint32_t row = 0; row < x->b->rows; row++) {
+        const struct batch_text t = {x->c->base + view[row].at, view[row].bytes};
+        double v;
+        if (!encode_is_there(x, row))
+            continue;
+        if (t.bytes == 0 && empty_is_missing) {
+            schema_put_number(x->s, encode_row(x, row), cell, NAN);
+        } else if (row >= noted && csv_number_digits(t.at, t.bytes, &v) &&
+                   !(lengths >> t.bytes & 1)) {
+            schema_put_number(x->s, encode_row(x, row), cell, v);
+            known = true;
+        } else {
+            encode_number(x, row);
+        }
+    }
+    x->t->seen[cell] |= known ? LEARNED_KNOWN : 0;
+}
+
+static bool encode_has_views(const struct encoding *x)
+{
+    return x->c->type == BATCH_VIEWS && !x->c->valid && !x->c->list;
+}
+
+static void encode_numbers(struct encoding *x)
+{
+    const struct learned_spelling *spelled = x->t->spelled;
+    assert(x->c->type != BATCH_KEYS);
+    if (encode_has_views(x) && !encode_input(x)->ids && (!spelled || spelled[x->field->cell].found))
+        encode_numbers_of_views(x);
+    else
+        each_row(x, encode_number);
+}
+
 /* The text of a label or a weight. Returns whether it is there. */
 static bool encode_text(const struct encoding *x, uint32_t row, struct batch_text *t)
 {
@@ -614,6 +658,40 @@ INLINED void encode_key(struct encoding *x, uint32_t row)
         missing_key(x, row, 1);
 }
 
+/* The views of a file, whose texts are hashed. */
+static void encode_hashed_views(struct encoding *x)
+{
+    const struct table_key *k = encode_key_column(x);
+    const struct batch_view *view = x->c->values;
+    uint32_t *cells = key_cells(x, 0);
+    uint64_t missing = 0;
+    const bool filled = word_key_missing(&k->options, k->seed, &missing);
+    for (uint32_t row = 0; row < x->b->rows; row++, cells += x->stride) {
+        const struct batch_text t = {x->c->base + view[row].at, view[row].bytes};
+        if (!encode_is_there(x, row))
+            continue;
+        const bool none = meaning_is_missing(x->m, t);
+        const uint64_t key =
+            none ? missing
+                 : word_key_fold(&k->options, XXH3_64bits_withSeed(t.at, t.bytes, k->seed));
+        put_mixed(cells, key); /* of no key: 0 */
+        if (k->cells > SCHEMA_KEY_CELLS)
+            cells[SCHEMA_KEY_CELLS] = !none || filled;
+    }
+}
+
+static void encode_key_texts(struct encoding *x)
+{
+    if (!encode_has_views(x) || !encode_key_column(x)->options.hash) {
+        each_row(x, encode_key);
+        return;
+    }
+    for (uint32_t row = 0; row < x->b->rows && row < x->sampled; row++)
+        if (encode_is_there(x, row))
+            note_key_text(x, row);
+    encode_hashed_views(x);
+}
+
 /* Remove ":0.5" from the end. False: the text after the last ':' is no weight; *large: as it is too large a number. */
 static bool cut_weight(struct batch_text *t, float *weight, bool *large)
 {
@@ -754,8 +832,7 @@ static void encode_column(struct encoding *x)
         each_row(x, find_unreadable);
     switch (x->field->kind) {
     case COLUMN_NUMBER:
-        assert(x->c->type != BATCH_KEYS);
-        each_row(x, encode_number);
+        encode_numbers(x);
         break;
     case COLUMN_CATEGORY:
         assert(x->c->type != BATCH_KEYS && x->c->type != BATCH_DOUBLES);
@@ -763,7 +840,7 @@ static void encode_column(struct encoding *x)
             each_row(x, encode_category);
         break;
     case COLUMN_KEY:
-        each_row(x, encode_key);
+        encode_key_texts(x);
         break;
     case COLUMN_KEYS:
         each_row(x, encode_keys);

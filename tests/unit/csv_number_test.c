@@ -148,6 +148,29 @@ static void number_refuses_what_is_none(void **state)
     assert_false(csv_number_is_large("3.4e38", 6));
 }
 
+/* Each byte at each place; behind the text is what must not be seen. */
+static void digits_are_the_number_that_they_are_one_at_a_time(void **state)
+{
+    (void)state;
+    char text[2 * CSV_DIGITS_MAX + 1];
+    for (uint64_t i = 0; i < 300000; i++) {
+        uint64_t bits = rng_u64(5, i);
+        size_t bytes = bits % (CSV_DIGITS_MAX + 2);
+        double got = -1, wanted = -2;
+        for (size_t k = 0; k < sizeof text; k++)
+            text[k] = (char)('0' + rng_u64(6 + i, k) % 10);
+        if (bits >> 8 & 1 && bytes)
+            text[(bits >> 9) % bytes] = (char)(bits >> 32);
+        bool all = bytes >= 1 && bytes <= CSV_DIGITS_MAX;
+        for (size_t k = 0; k < bytes; k++)
+            all &= text[k] >= '0' && text[k] <= '9';
+        assert_int_equal(csv_number_digits(text, bytes, &got), all);
+        text[bytes] = ',';
+        if (all && (!csv_number_wide(text, bytes, &wanted) || got != wanted))
+            fail_msg("%.*s: %.17g, wanted %.17g", (int)bytes, text, got, wanted);
+    }
+}
+
 static void number_may_have_blanks_around(void **state)
 {
     (void)state;
@@ -165,6 +188,7 @@ int main(void)
         cmocka_unit_test(number_rounds_halves_to_even),
         cmocka_unit_test(number_beside_a_middle_goes_to_its_own_side),
         cmocka_unit_test(number_refuses_what_is_none),
+        cmocka_unit_test(digits_are_the_number_that_they_are_one_at_a_time),
         cmocka_unit_test(number_may_have_blanks_around),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,9 +7,13 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/base/rng.h"
 #include "data/meaning/encode.h"
+#include "data/text/csv_number.h"
 
 enum { ROWS = 10, COLUMNS = 6, CELLS = 64 };
 
@@ -141,7 +145,7 @@ static void typed_values_have_the_cells_of_the_same_values_as_text(void **state)
 
 static void views_of_one_text_have_the_cells_of_texts_apart(void **state)
 {
-    static const char line[] = "7,8,9,10,11,3,13,14,15,16,";
+    static const char line[] = "7,8,9,10,11,3,13,14,15,16,       ";
     struct batch_view view[ROWS];
     struct fixture f;
     uint32_t cells[ROWS * CELLS], at = 0;
@@ -177,6 +181,109 @@ static void a_missing_key_leaves_nothing_of_what_its_cells_had(void **state)
             assert_memory_equal(cells, none, sizeof none);
     }
     teardown(&f);
+}
+
+/* Views of numbers and of hashed keys are encoded a column at a time, texts apart by the rules for one value. */
+static const char clicks[] =
+    "model: {input: {shape: auto}, layers: [{linear: {inputs: [p, q, r], name: w}}, {dense: "
+    "{inputs: "
+    "[a, b, c, d], units: 1, name: n}}, {add: [w, n]}, sigmoid], loss: binary_crossentropy}\n"
+    "optimizer: sgd\n"
+    "data: {format: csv, train: a, missing: %s, columns: [number: a, number: {name: b, scale: "
+    "log1p}, "
+    "number: {name: c, missing: refuse}, number: {name: d, buckets: log_squared, missing: {value: "
+    "2}}, "
+    "key: p, key: {name: q, missing: none, buckets: 1000}, key: {name: r, buckets: 7}, label: "
+    "y]}\n";
+enum { CLICK_COLUMNS = 8, CLICK_CELLS = 40, RUNS = 1000 };
+
+struct clicks {
+    char line[ENCODE_ROWS * CLICK_COLUMNS * 16 + CSV_DIGITS_MAX];
+    struct batch_view view[CLICK_COLUMNS][ENCODE_ROWS];
+    struct batch_text apart[CLICK_COLUMNS][ENCODE_ROWS];
+    uint32_t cells[2][ENCODE_ROWS * CLICK_CELLS];
+    uint8_t present[2][ENCODE_ROWS / 8], absent[ENCODE_ROWS / 8];
+};
+
+static size_t random_value(char *out, uint64_t bits, bool good)
+{
+    static const char *const values[] = {
+        "",         "-1",   "7",   "-0",     "12345678", "NA",   "00", "123456789",
+        "-1234567", "3e38", "0.5", "a3f09c", "68fd1e64", "1e39", " 5", "-12345678"};
+    const bool number = bits & 3 || good;
+    if (bits >> 2 & 1)
+        return (size_t)sprintf(out, "%u", (unsigned)(bits >> 8 & 0xffffffff) >> (bits >> 40 & 31));
+    return (size_t)sprintf(out, "%s", values[number ? bits >> 4 & 3 : bits >> 4 & 15]);
+}
+
+static uint32_t random_rows(struct clicks *c, uint64_t run)
+{
+    const uint32_t rows = 1 + (uint32_t)(rng_u64(run, 0) % ENCODE_ROWS);
+    char *to = c->line;
+    memset(c->absent, 0, sizeof c->absent);
+    for (uint32_t row = 0; row < rows; row++) {
+        const bool good = rng_u64(run, 1 + row) & 3;
+        if (!(rng_u64(run, 1 + row) >> 2 & 15))
+            batch_set_bit(c->absent, row);
+        for (uint32_t i = 0; i < CLICK_COLUMNS; i++) {
+            uint64_t bits = rng_u64(run, 100 + row * CLICK_COLUMNS + i);
+            size_t n = i + 1 < CLICK_COLUMNS ? random_value(to, bits, good)
+                                             : (size_t)sprintf(to, "%u", (unsigned)bits & 1);
+            c->view[i][row] = (struct batch_view){(uint32_t)(to - c->line), (uint32_t)n};
+            c->apart[i][row] = (struct batch_text){to, n};
+            to += n + 1;
+        }
+    }
+    return rows;
+}
+
+static void columns_of_views_have_the_cells_of_values_alone(void **state)
+{
+    static const char *const missing[] = {"['']", "['', '-1', NA]", "[NA, '7', a3f09c]"};
+    struct clicks *c = calloc(1, sizeof *c);
+    (void)state;
+    assert_non_null(c);
+    for (uint64_t run = 0; run < RUNS; run++) {
+        char job[sizeof clicks + 32];
+        struct fixture f = {.e = {""}};
+        struct meaning_field field[CLICK_COLUMNS];
+        struct batch_column views[CLICK_COLUMNS], texts[CLICK_COLUMNS];
+        struct learned other;
+        int n = snprintf(job, sizeof job, clicks, missing[run % 3]);
+        if (job_parse(&f.job, job, (size_t)n, "j.yaml", "/", NULL, 0, &f.e) ||
+            schema_new(&f.schema, &f.job.data.csv, &f.e) ||
+            meaning_init(&f.meaning, &f.job.data.csv, f.schema, true, 2, &f.e))
+            fail_msg("%s", f.e.text);
+        const bool spelled = run & 4;
+        assert_int_equal(learned_init(&f.learned, f.schema, run & 8, spelled), ERR_OK);
+        assert_int_equal(learned_init(&other, f.schema, run & 8, spelled), ERR_OK);
+        assert_true(schema_raw_cells(f.schema) <= CLICK_CELLS);
+        for (uint32_t i = 0; i < CLICK_COLUMNS; i++) {
+            field[i] = meaning_field_of(&f.job.data.csv, i);
+            views[i] =
+                (struct batch_column){.type = BATCH_VIEWS, .values = c->view[i], .base = c->line};
+            texts[i] = (struct batch_column){.type = BATCH_TEXTS, .values = c->apart[i]};
+        }
+        struct column_batch a = {random_rows(c, run), CLICK_COLUMNS, views, c->absent}, b = a;
+        struct encoded_rows out[2] = {{.cells = c->cells[0], .present = c->present[0]},
+                                      {.cells = c->cells[1], .present = c->present[1]}};
+        b.column = texts;
+        assert_int_equal(encode_batch(&f.meaning, field, &a, 5, &f.learned, &out[0]), ERR_OK);
+        assert_int_equal(encode_batch(&f.meaning, field, &b, 5, &other, &out[1]), ERR_OK);
+        if (out[0].used != out[1].used ||
+            memcmp(c->cells[0], c->cells[1], out[0].used * sizeof *c->cells[0]) != 0 ||
+            memcmp(c->present[0], c->present[1], (a.rows + 7) / 8) != 0 ||
+            out[0].first.row != out[1].first.row || out[0].first.cause != out[1].first.cause ||
+            memcmp(f.learned.seen, other.seen, f.schema->inputs) != 0)
+            fail_msg("run %d", (int)run);
+        for (uint32_t i = 0; i < f.schema->inputs + 2 && spelled; i++)
+            assert_memory_equal(&f.learned.spelled[i], &other.spelled[i], sizeof *other.spelled);
+        for (uint32_t i = 0; i < f.learned.keys; i++)
+            assert_int_equal(f.learned.key_words[i].count, other.key_words[i].count);
+        learned_close(&other, f.schema->inputs);
+        teardown(&f);
+    }
+    free(c);
 }
 
 static void the_first_fault_of_the_first_bad_row_is_told(void **state)
@@ -295,6 +402,7 @@ int main(void)
         cmocka_unit_test(typed_values_have_the_cells_of_the_same_values_as_text),
         cmocka_unit_test(views_of_one_text_have_the_cells_of_texts_apart),
         cmocka_unit_test(a_missing_key_leaves_nothing_of_what_its_cells_had),
+        cmocka_unit_test(columns_of_views_have_the_cells_of_values_alone),
         cmocka_unit_test(the_first_fault_of_the_first_bad_row_is_told),
         cmocka_unit_test(a_value_that_its_reader_cannot_make_is_a_fault_in_its_turn),
         cmocka_unit_test(a_label_or_weight_that_is_null_is_missing),

@@ -399,19 +399,18 @@ struct learning {
 };
 enum { LOOK_CELLS = 1 << 18 }; /* cells of a chunk in the file that a thread reads at a time */
 
+/* Of a missing number no comparison is true, and to add 0 changes no sum. */
 static void add_sums(struct moments *m, const struct table_schema *s, const uint32_t *cells)
 {
     const uint32_t *high = schema_high_cells(s, cells);
     for (uint32_t i = 0; i < s->inputs; i++) {
         double v = s->input[i].kind == COLUMN_NUMBER ? schema_number(s, cells, high, i) : NAN;
-        if (isnan(v))
-            continue;
         double off = fabs((double)(float)v - v);
         m[i].rounding = off > m[i].rounding ? off : m[i].rounding;
-        m[i].min = m[i].count == 0 || v < m[i].min ? v : m[i].min;
-        m[i].max = m[i].count == 0 || v > m[i].max ? v : m[i].max;
-        m[i].count++;
-        m[i].sum += v;
+        m[i].min = v < m[i].min ? v : m[i].min;
+        m[i].max = v > m[i].max ? v : m[i].max;
+        m[i].count += schema_number_or(v - v + 1, 0);
+        m[i].sum += schema_number_or(v, 0);
     }
 }
 
@@ -421,9 +420,7 @@ static void add_squares(struct moments *m, const double *mean, const struct tabl
     const uint32_t *high = schema_high_cells(s, cells);
     for (uint32_t i = 0; i < s->inputs; i++) {
         double v = s->input[i].kind == COLUMN_NUMBER ? schema_number(s, cells, high, i) : NAN;
-        if (isnan(v))
-            continue;
-        double off = v - mean[i];
+        double off = schema_number_or(v - mean[i], 0);
         m[i].offset += off;
         m[i].squares += off * off;
     }
@@ -454,11 +451,20 @@ static bool is_bad(const struct table_schema *s, const uint32_t *cells)
     return isnan(table_float(cells[s->inputs]));
 }
 
+/* A pass reads little of each row, and waits for memory unless it is asked in time. */
+static void await_row(const struct table_schema *s, const uint32_t *cells)
+{
+    enum { ROWS_AHEAD = 8 };
+    __builtin_prefetch(cells + ROWS_AHEAD * schema_fixed_cells(s));
+    __builtin_prefetch(cells + ROWS_AHEAD * schema_fixed_cells(s) + s->inputs);
+}
+
 static void learn_rows(const struct learning *l, struct moments *part, uint64_t row,
                        const uint32_t *cells, uint64_t n)
 {
     const struct table_schema *s = l->table->schema;
     for (; n > 0; n--, row++, cells += schema_packed_raw_cells(s, cells)) {
+        await_row(s, cells);
         if (is_bad(s, cells) || (l->held && l->held[row / 8] >> row % 8 & 1))
             continue;
         if (l->pass == PASS_SUMS)
@@ -485,6 +491,7 @@ static void scale_rows(const struct table *t, uint32_t *cells, uint64_t n)
     const struct table_schema *s = t->schema;
     for (uint32_t *to = cells; n > 0; n--) {
         const size_t own = table_packed_cells(s, cells);
+        await_row(s, cells);
         if (!is_bad(s, cells)) {
             renumber_row(t, cells);
             schema_scale_row(s, cells);
@@ -748,6 +755,8 @@ enum err table_learn(struct table *t, const uint8_t *held, struct pool *pool, st
                          .part = mem_zalloc((size_t)t->chunks * inputs, sizeof *l.part),
                          .whole = mem_zalloc(inputs, sizeof *l.whole),
                          .mean = mem_zalloc(inputs, sizeof *l.mean)};
+    for (uint64_t i = 0; l.part && i < t->chunks * inputs; i++)
+        l.part[i] = (struct moments){.min = INFINITY, .max = -INFINITY};
     enum err err = l.part && l.whole && l.mean ? learn_moments(&l, pool, e) : err_memory(e);
     for (uint32_t i = 0; i < inputs && !err; i++)
         if (t->schema->input[i].kind == COLUMN_NUMBER)

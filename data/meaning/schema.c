@@ -325,8 +325,11 @@ void schema_scale_row(const struct table_schema *s, uint32_t *cells)
         if (in->kind != COLUMN_NUMBER)
             continue;
         double v = schema_number(s, cells, high, i);
-        cells[i] =
-            in->bucketing == BUCKETS_NONE ? schema_bits(schema_scaled(in, v)) : bucket(in, v);
+        if (in->scale == SCALE_NONE && in->bucketing == BUCKETS_NONE)
+            cells[i] = schema_bits((float)schema_number_or(v, in->fill));
+        else
+            cells[i] =
+                in->bucketing == BUCKETS_NONE ? schema_bits(schema_scaled(in, v)) : bucket(in, v);
     }
 }
 

@@ -147,7 +147,7 @@ static size_t last_row_end(struct csv_piece *p)
         const char *newline = memrchr(p->text, '\n', p->bytes);
         return newline ? (size_t)(newline - p->text) + 1 : 0;
     }
-    p->marks = csv_scan(p->mark, p->text, p->bytes, &p->grammar);
+    p->marks = csv_scan_neat(p->mark, p->text, p->bytes, &p->grammar, &p->neat);
     while (p->marks && p->text[p->mark[p->marks - 1]] != '\n')
         p->marks--;
     return p->marks ? p->mark[p->marks - 1] + (size_t)1 : 0;

@@ -252,14 +252,15 @@ static bool check_return(struct csv_piece *p, const char *text, size_t bytes)
     return !wrong;
 }
 
-/* Fields without quotes, escapes and blanks to be removed are views of the text as it stands. */
-static void split_plain(struct csv_piece *p, uint32_t row, size_t begin, const uint32_t *mark,
-                        size_t last)
+/* Fields without escapes and blanks to be removed, whose quotes are neat, are views of the text as it stands. */
+static void split_neat(struct csv_piece *p, uint32_t row, size_t begin, const uint32_t *mark,
+                       size_t last)
 {
     struct batch_view *view = p->batch->view + row;
     for (uint32_t i = 0; i < p->fields; i++, view += CSV_BATCH_VIEWS) {
         const size_t stop = i + 1 < p->fields ? mark[i] : last;
-        *view = (struct batch_view){(uint32_t)begin, (uint32_t)(stop - begin)};
+        const uint32_t quote = p->grammar.quotes && p->text[begin] == '"';
+        *view = (struct batch_view){(uint32_t)begin + quote, (uint32_t)(stop - begin) - 2 * quote};
         begin = stop + 1;
     }
     assert(begin == last + 1); /* each field has a view */
@@ -324,8 +325,8 @@ void csv_rows_split(struct csv_piece *p, const struct csv_format *f, size_t begi
         const size_t stop = label < p->fields ? mark[label - 1] : last;
         note_label(p, f, row, (struct batch_text){text + from, stop - from});
     }
-    if (csv_is_plain(g) && !g->trim && !f->keep) {
-        split_plain(p, row, begin, mark, last);
+    if ((csv_is_plain(g) || p->neat) && !g->trim && !f->keep) {
+        split_neat(p, row, begin, mark, last);
         return;
     }
     if (lines > 1)
@@ -473,15 +474,30 @@ static bool is_enough(const struct csv_piece *p, const struct csv_format *f)
     return p->bad && f->job->bad_rows == BAD_ROWS_STOP;
 }
 
+/* True if each row is a line with as many fields as the piece should have: each line's last mark is a newline, and there are no
+ * others. */
+static bool is_even(const struct csv_piece *p, size_t marks)
+{
+    const size_t lines = csv_count(p->text, p->bytes, '\n');
+    if (!marks || marks != lines * p->fields)
+        return false;
+    for (size_t i = p->fields; i <= marks; i += p->fields)
+        if (p->text[p->mark[i - 1]] != '\n')
+            return false;
+    return true;
+}
+
 static enum err rows_split(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)
 {
-    size_t marks = p->marks ? p->marks : csv_scan(p->mark, p->text, p->bytes, &p->grammar);
-    const bool multiline = !csv_is_plain(&p->grammar); /* a row can have several */
+    size_t marks =
+        p->marks ? p->marks : csv_scan_neat(p->mark, p->text, p->bytes, &p->grammar, &p->neat);
+    const bool even = is_even(p, marks),
+               multiline = !even && !csv_is_plain(&p->grammar); /* a row can have several lines */
     const uint32_t *mark = p->mark, *last = mark + marks;
     uint64_t line = p->line;
     enum err err = ERR_OK;
     for (size_t begin = 0; begin < p->bytes && !err && !is_enough(p, f);) {
-        const uint32_t *end = mark;
+        const uint32_t *end = even && mark < last ? mark + p->fields - 1 : mark;
         while (end < last && p->text[*end] != '\n')
             end++;
         if (end == last) {

@@ -113,6 +113,7 @@ struct csv_piece {
 
     uint32_t *mark;  /* room for bytes + CSV_SCAN_PAD */
     size_t marks;    /* that csv_scan has found in the text; 0: it has not scanned it */
+    bool neat;       /* and what csv_scan_neat says of its quotes */
     uint32_t *cells; /* packed rows, one behind the other, and room for the next one */
     size_t used, cell_room;
     uint8_t *present;      /* bits of rows, as batch_bit has them: 0: the row is bad */

@@ -26,6 +26,8 @@ struct scan {
     const char *text;
     size_t bytes;
     enum place place;
+    bool
+        odd; /* a quote does not open a field, or closes one not directly before its end; or a byte is escaped */
     struct csv_findings found;
 };
 
@@ -166,12 +168,12 @@ INLINE enum place place_after(const struct masks *m, uint64_t marks, bool on)
 }
 
 /* The marks of a block in which each quote opens a field, closes one, or is one of two in quotes, and in which no
- * comment begins and nothing is escaped. False: it is another block. */
-INLINE bool marks_of_block(struct scan *s, const struct masks *m, uint64_t *out)
+ * comment begins and nothing is escaped. False: it is another block. valid: its bytes, of which the last block has fewer. */
+INLINE bool marks_of_block(struct scan *s, const struct masks *m, uint64_t valid, uint64_t *out)
 {
     const uint64_t inside = s->place == PLACE_QUOTED ? ~UINT64_C(0) : 0;
     const uint64_t quoted = m->quote ? parity_so_far(m->quote) ^ inside : inside;
-    const uint64_t marks = (m->delimiter | m->newline) & ~quoted;
+    const uint64_t marks = (m->delimiter | m->newline) & ~quoted & valid;
     const bool row = s->place == PLACE_ROW, start = row || s->place == PLACE_START;
     bool on = false;
     uint64_t starts = field_starts(marks << 1 | start, m->blank, &on);
@@ -181,6 +183,7 @@ INLINE bool marks_of_block(struct scan *s, const struct masks *m, uint64_t *out)
         return false;
     if (m->escape | (m->quote & quoted & ~(starts | again)) | (m->comment & rows))
         return false;
+    s->odd |= (m->quote & quoted & ~starts) || (again & valid & ~marks);
     if (quoted >> (BLOCK - 1))
         s->place = PLACE_QUOTED;
     else if (m->quote >> (BLOCK - 1))
@@ -226,10 +229,15 @@ INLINE uint32_t *positions(uint32_t *at, uint64_t marks, uint32_t first)
             m.blank = g->trim ? (equal(p, ' ') | equal(p, '\t')) & ~m.delimiter : 0;               \
             m.escape = g->escape ? equal(p, g->escape) : 0;                                        \
             m.comment = g->comment_bytes ? equal(p, comment) : 0;                                  \
-            if (s->bytes - i < BLOCK)                                                              \
-                marks = marks_by_byte(s, i, s->bytes);                                             \
-            else if (!marks_of_block(s, &m, &marks))                                               \
-                marks = marks_by_byte(s, i, i + BLOCK);                                            \
+            const size_t left = s->bytes - i;                                                      \
+            const uint64_t valid = left < BLOCK ? (UINT64_C(1) << left) - 1 : ~UINT64_C(0);        \
+            m.quote &= valid;                                                                      \
+            m.escape &= valid;                                                                     \
+            m.comment &= valid;                                                                    \
+            if (!marks_of_block(s, &m, valid, &marks)) {                                           \
+                marks = marks_by_byte(s, i, left < BLOCK ? s->bytes : i + BLOCK);                  \
+                s->odd = true;                                                                     \
+            }                                                                                      \
             at = positions(at, marks, (uint32_t)i);                                                \
         }                                                                                          \
         return (size_t)(at - first);                                                               \
@@ -244,17 +252,31 @@ SCAN(scan_avx2, __attribute__((target("avx2"))), simd_equal_avx2)
 SCAN(scan_avx512, __attribute__((target("avx512f,avx512bw"))), simd_equal_avx512)
 #endif
 
-size_t csv_scan(uint32_t *at, const char *text, size_t bytes, const struct csv_grammar *g)
+static size_t scan(uint32_t *at, struct scan *s)
 {
-    struct scan s = begin(text, bytes, g);
-    const bool plain = csv_is_plain(g);
+    const bool plain = csv_is_plain(s->g);
 #if SIMD_X86
     if (kernels() == &kernels_avx512)
-        return plain ? plain_avx512(at, text, bytes, g->delimiter) : scan_avx512(at, &s);
+        return plain ? plain_avx512(at, s->text, s->bytes, s->g->delimiter) : scan_avx512(at, s);
     if (kernels() == &kernels_avx2)
-        return plain ? plain_avx2(at, text, bytes, g->delimiter) : scan_avx2(at, &s);
+        return plain ? plain_avx2(at, s->text, s->bytes, s->g->delimiter) : scan_avx2(at, s);
 #endif
-    return plain ? plain_base(at, text, bytes, g->delimiter) : scan_base(at, &s);
+    return plain ? plain_base(at, s->text, s->bytes, s->g->delimiter) : scan_base(at, s);
+}
+
+size_t csv_scan(uint32_t *at, const char *text, size_t bytes, const struct csv_grammar *g)
+{
+    bool neat;
+    return csv_scan_neat(at, text, bytes, g, &neat);
+}
+
+size_t csv_scan_neat(uint32_t *at, const char *text, size_t bytes, const struct csv_grammar *g,
+                     bool *neat)
+{
+    struct scan s = begin(text, bytes, g);
+    const size_t n = scan(at, &s);
+    *neat = !s.odd;
+    return n;
 }
 
 size_t csv_count(const char *text, size_t bytes, char byte)

@@ -40,6 +40,11 @@ static inline bool csv_is_blank(const struct csv_grammar *g, char c)
  * certain to be found. Thread: any. */
 size_t csv_scan(uint32_t *at, const char *text, size_t bytes, const struct csv_grammar *g);
 
+/* The same. *neat: each quote opens a field, or closes one directly before its end, and nothing is escaped: a field that
+ * begins with a quote ends with another one, and has none between them. */
+size_t csv_scan_neat(uint32_t *at, const char *text, size_t bytes, const struct csv_grammar *g,
+                     bool *neat);
+
 /* The bytes of the text's first row, with its '\n'; 0: the text ends before the row does. */
 size_t csv_scan_row(const char *text, size_t bytes, const struct csv_grammar *g);
 

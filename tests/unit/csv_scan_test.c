@@ -164,6 +164,58 @@ static void scan_is_the_same_at_every_level_as_a_field_at_a_time(void **state)
     free(t);
 }
 
+/* Of text whose last field ends at a mark, or has no quote. */
+static bool is_neat(const char *text, const uint32_t *at, size_t n, size_t bytes,
+                    const struct csv_grammar *g)
+{
+    size_t begin = 0;
+    for (size_t i = 0; i < n && g->quotes; begin = at[i++] + (size_t)1) {
+        const char *field = text + begin;
+        const size_t last = at[i] - begin - 1;
+        const bool opens = at[i] > begin && *field == '"';
+        if (opens ? last < 1 || field[last] != '"' || memchr(field + 1, '"', last - 1)
+                  : memchr(field, '"', at[i] - begin) != NULL)
+            return false;
+    }
+    return !g->quotes || !memchr(text + begin, '"', bytes - begin);
+}
+
+static void quotes_are_neat_if_each_field_with_one_has_two_at_its_ends(void **state)
+{
+    (void)state;
+    struct texts *t = calloc(1, sizeof *t);
+    uint64_t neat_runs = 0;
+    assert_non_null(t);
+    for (int level = KERNELS_BASE; level <= KERNELS_AVX512; level++) {
+        if (!kernels_use((enum kernels_level)level))
+            continue;
+        for (uint64_t run = 0; run < 2 * RUNS; run++) {
+            static const char *const fields[] = {"\"a\"", "\"b,\nc\"",  "",     "1.5",
+                                                 "\"\"",  "\"a\"\"b\"", "a\"b", "\"a\"b"};
+            struct csv_grammar g = {.delimiter = ',', .quotes = run % 5};
+            size_t bytes = 0, rare = rng_u64(run, 0) % 100 + 1;
+            bool neat;
+            for (uint64_t i = 1; bytes < rng_u64(run, 1) % (MOST - 16); i++) {
+                uint64_t bits = rng_u64(run, 1 + i);
+                bytes += (size_t)sprintf(
+                    t->text + bytes, "%s%c",
+                    fields[bits >> 8 & (bits >> 16 & 255) % rare ? 3 : bits & 7 >> (run & 1)],
+                    bits >> 32 & 3 ? ',' : '\n');
+            }
+            memset(t->text + bytes, '"', sizeof t->text - bytes);
+            size_t n = csv_scan_neat(t->got, t->text, bytes, &g, &neat);
+            const bool whole = n && t->got[n - 1] + 1 == bytes;
+            const bool wanted = is_neat(t->text, t->got, n, bytes, &g);
+            if (whole ? neat != wanted
+                      : neat && n && !is_neat(t->text, t->got, n, t->got[n - 1], &g))
+                fail_msg("level %d, run %d", level, (int)run);
+            neat_runs += neat && g.quotes && memchr(t->text, '"', bytes);
+        }
+    }
+    assert_true(neat_runs > RUNS / 10);
+    free(t);
+}
+
 static void marks_are(const struct csv_grammar *g, const char *line, const uint32_t *wanted,
                       size_t n)
 {
@@ -228,6 +280,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scan_is_the_same_at_every_level_as_a_field_at_a_time),
+        cmocka_unit_test(quotes_are_neat_if_each_field_with_one_has_two_at_its_ends),
         cmocka_unit_test(a_quote_counts_only_where_a_field_begins),
         cmocka_unit_test(findings_are_of_the_end_and_of_carriage_returns),
         cmocka_unit_test(count_counts_every_byte),

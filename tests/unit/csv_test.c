@@ -3167,6 +3167,75 @@ static void a_look_tells_the_memory_of_rows_that_are_loaded(void **state)
     teardown(&f);
 }
 
+/* Rows, some of whose fields have quotes; in one run of two only at their ends, and in one of four all have the right number of
+ * fields. */
+static size_t quoted_csv(char *out, size_t most, uint64_t run)
+{
+    static const char *const fields[] = {"1",         "\"25\"", "",        "-0.5",
+                                         "\"\"",      "\"x\"",  "\"a,b\"", "\"two\nlines\"",
+                                         "\"3\"\"\"", "4\"",    "\"5\"x",  "x"};
+    const uint64_t kinds = run & 1 ? 8 : 12;
+    size_t bytes = 0;
+    for (uint64_t row = 0; bytes + 256 < most; row++) {
+        const uint64_t bits = rng_u64(run, row);
+        const uint32_t columns = (run & 3) && bits % 32 == 0 ? 3 : 4;
+        for (uint32_t i = 0; i < columns; i++) {
+            const uint64_t of = rng_u64(run, 1000 + 4 * row + i);
+            const bool odd = (of >> 16) % 64 < run % 7;
+            const char *field = i == 3 && !odd ? "7" : fields[odd ? of % kinds : of % 5];
+            bytes += (size_t)sprintf(out + bytes, "%s%s", field,
+                                     i + 1 < columns ? ","
+                                     : run & 16      ? "\r\n"
+                                                     : "\n");
+        }
+    }
+    return bytes;
+}
+
+/* With data.trim each field is read for itself, and these fields have no blanks around them. */
+static void rows_are_the_same_as_a_field_at_a_time(void **state)
+{
+    enum { RUNS = 64, MOST = 6000 };
+    static const char *const columns[] = {"bad_rows: skip, bad_rows_max: 100000, columns: "
+                                          "[category: {name: a, encode: id}, number: b, "
+                                          "number: {name: c, scale: standard}, label: y]",
+                                          "columns: [category: {name: a, encode: id}, ignore, "
+                                          "number: {name: c, scale: standard}, label: "
+                                          "y]"};
+    static uint32_t buffers[2][TABLE_ROW_CELLS_MAX];
+    char *text = malloc(MOST);
+    uint64_t rows = 0;
+    (void)state;
+    assert_non_null(text);
+    for (int level = KERNELS_BASE; level <= KERNELS_AVX512; level++) {
+        if (!kernels_use((enum kernels_level)level))
+            continue;
+        for (uint64_t run = 0; run < RUNS; run++) {
+            struct fixture f;
+            struct dataset apart;
+            struct errmsg e = {""};
+            setup(&f, columns[run >> 3 & 1], NULL, 0);
+            put(&f, "a.csv", text, quoted_csv(text, rng_u64(run, 999) % MOST, run));
+            const enum err err = dataset_load(&f.d, &f.job, 0, 0, &f.e);
+            f.job.data.csv.trim = true;
+            if (dataset_load(&apart, &f.job, 0, 0, &e) != err || strcmp(e.text, f.e.text) != 0)
+                fail_msg("run %d: %s, but %s", (int)run, f.e.text, e.text);
+            if (!err) {
+                assert_int_equal(f.d.rows, apart.rows);
+                assert_int_equal(f.d.bad_rows, apart.bad_rows);
+                rows += f.d.rows - f.d.bad_rows;
+                for (uint64_t row = 0; row < f.d.rows; row++)
+                    assert_memory_equal(cells_of(&f.d, row, buffers[0]),
+                                        cells_of(&apart, row, buffers[1]), 4 * sizeof **buffers);
+                dataset_close(&apart);
+            }
+            teardown(&f);
+        }
+    }
+    assert_true(rows > 1000);
+    free(text);
+}
+
 int main(void)
 {
     log_init("csv_test", LOG_ERROR);
@@ -3273,6 +3342,7 @@ int main(void)
         cmocka_unit_test(files_that_are_named_twice_are_warned_of),
         cmocka_unit_test(files_with_equal_rows_are_warned_of),
         cmocka_unit_test(a_look_before_a_start_opens_some_of_many_files),
+        cmocka_unit_test(rows_are_the_same_as_a_field_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

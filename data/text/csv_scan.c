@@ -183,7 +183,7 @@ INLINE bool marks_of_block(struct scan *s, const struct masks *m, uint64_t valid
         return false;
     if (m->escape | (m->quote & quoted & ~(starts | again)) | (m->comment & rows))
         return false;
-    s->odd |= (m->quote & quoted & ~starts) || (again & valid & ~marks);
+    s->odd |= (again & valid & ~marks) != 0; /* also of doubled quotes */
     if (quoted >> (BLOCK - 1))
         s->place = PLACE_QUOTED;
     else if (m->quote >> (BLOCK - 1))

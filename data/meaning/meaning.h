@@ -52,9 +52,10 @@ struct meaning_field meaning_field_of(const struct job_csv *job, uint32_t column
 /* True if the text is a marker of a missing value. */
 static inline bool meaning_is_missing(const struct meaning *m, struct batch_text t)
 {
-    return m->missing_lengths >> (t.bytes < 63 ? t.bytes : 63) &
-               1 && /* only one text has no bytes */
-           (t.bytes == 0 || vocabulary_find(&m->missing, t.at, t.bytes) != VOCABULARY_NONE);
+    const bool length = m->missing_lengths >> (t.bytes < 63 ? t.bytes : 63) & 1;
+    if (!length || t.bytes == 0) /* only one text has no bytes */
+        return length;
+    return vocabulary_find(&m->missing, t.at, t.bytes) != VOCABULARY_NONE;
 }
 /* True if labels are names of classes, and not numbers. */
 static inline bool meaning_has_names(const struct meaning *m)

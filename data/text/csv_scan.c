@@ -26,8 +26,7 @@ struct scan {
     const char *text;
     size_t bytes;
     enum place place;
-    bool
-        odd; /* a quote does not open a field, or closes one not directly before its end; or a byte is escaped */
+    bool odd; /* not neat, as csv_scan_neat says */
     struct csv_findings found;
 };
 

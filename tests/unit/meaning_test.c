@@ -10,8 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "common/base/rng.h"
+#include "data/core/rounding.h"
 #include "data/meaning/encode.h"
 #include "data/text/csv_number.h"
 
@@ -183,22 +186,21 @@ static void a_missing_key_leaves_nothing_of_what_its_cells_had(void **state)
     teardown(&f);
 }
 
-/* Views of numbers and of hashed keys are encoded a column at a time, texts apart by the rules for one value. */
+/* Views of numbers and of hashed keys are encoded a column at a time, texts apart by the rules for one value. The last view of a
+ * row is a number's. */
 static const char clicks[] =
-    "model: {input: {shape: auto}, layers: [{linear: {inputs: [p, q, r], name: w}}, {dense: "
-    "{inputs: "
-    "[a, b, c, d], units: 1, name: n}}, {add: [w, n]}, sigmoid], loss: binary_crossentropy}\n"
+    "model: {input: {shape: auto}, layers: [{linear: {inputs: [p, q, r], name: w}},\n"
+    "  {dense: {inputs: [a, b, c, d], units: 1, name: n}}, {add: [w, n]}, sigmoid],\n"
+    "  loss: binary_crossentropy}\n"
     "optimizer: sgd\n"
-    "data: {format: csv, train: a, missing: %s, columns: [number: a, number: {name: b, scale: "
-    "log1p}, "
-    "number: {name: c, missing: refuse}, number: {name: d, buckets: log_squared, missing: {value: "
-    "2}}, "
-    "key: p, key: {name: q, missing: none, buckets: 1000}, key: {name: r, buckets: 7}, label: "
-    "y]}\n";
+    "data: {format: csv, train: a, missing: %s, columns: [label: y, key: p,\n"
+    "  key: {name: q, missing: none, buckets: 1000}, key: {name: r, buckets: 7},\n"
+    "  number: {name: b, scale: log1p}, number: {name: c, missing: refuse},\n"
+    "  number: {name: d, buckets: log_squared, missing: {value: 2}}, number: a]}\n";
 enum { CLICK_COLUMNS = 8, CLICK_CELLS = 40, RUNS = 1000 };
 
 struct clicks {
-    char line[ENCODE_ROWS * CLICK_COLUMNS * 16 + CSV_DIGITS_MAX];
+    char line[ENCODE_ROWS * CLICK_COLUMNS * 16];
     struct batch_view view[CLICK_COLUMNS][ENCODE_ROWS];
     struct batch_text apart[CLICK_COLUMNS][ENCODE_ROWS];
     uint32_t cells[2][ENCODE_ROWS * CLICK_CELLS];
@@ -216,10 +218,12 @@ static size_t random_value(char *out, uint64_t bits, bool good)
     return (size_t)sprintf(out, "%s", values[number ? bits >> 4 & 3 : bits >> 4 & 15]);
 }
 
-static uint32_t random_rows(struct clicks *c, uint64_t run)
+/* *base: where the line stands. Before `end` CSV_DIGITS_MAX bytes can be read from the last view on, or it and one more. */
+static uint32_t random_rows(struct clicks *c, uint64_t run, char *end, const char **base)
 {
     const uint32_t rows = 1 + (uint32_t)(rng_u64(run, 0) % ENCODE_ROWS);
     char *to = c->line;
+    size_t n = 0;
     memset(c->absent, 0, sizeof c->absent);
     for (uint32_t row = 0; row < rows; row++) {
         const bool good = rng_u64(run, 1 + row) & 3;
@@ -227,13 +231,16 @@ static uint32_t random_rows(struct clicks *c, uint64_t run)
             batch_set_bit(c->absent, row);
         for (uint32_t i = 0; i < CLICK_COLUMNS; i++) {
             uint64_t bits = rng_u64(run, 100 + row * CLICK_COLUMNS + i);
-            size_t n = i + 1 < CLICK_COLUMNS ? random_value(to, bits, good)
-                                             : (size_t)sprintf(to, "%u", (unsigned)bits & 1);
+            n = i > 0 ? random_value(to, bits, good)
+                      : (size_t)sprintf(to, "%u", (unsigned)bits & 1);
             c->view[i][row] = (struct batch_view){(uint32_t)(to - c->line), (uint32_t)n};
             c->apart[i][row] = (struct batch_text){to, n};
             to += n + 1;
         }
     }
+    const size_t last = (size_t)(to - c->line) - n - 1;
+    end -= last + (n < CSV_DIGITS_MAX ? CSV_DIGITS_MAX : n + 1);
+    *base = memcpy(end, c->line, last + n + 1);
     return rows;
 }
 
@@ -241,8 +248,12 @@ static void columns_of_views_have_the_cells_of_values_alone(void **state)
 {
     static const char *const missing[] = {"['']", "['', '-1', NA]", "[NA, '7', a3f09c]"};
     struct clicks *c = calloc(1, sizeof *c);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = sizeof c->line / page * page + page;
+    char *pages =
+        mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     (void)state;
     assert_non_null(c);
+    assert_true(pages != MAP_FAILED && mprotect(pages + room, page, PROT_NONE) == 0);
     for (uint64_t run = 0; run < RUNS; run++) {
         char job[sizeof clicks + 32];
         struct fixture f = {.e = {""}};
@@ -258,13 +269,15 @@ static void columns_of_views_have_the_cells_of_values_alone(void **state)
         assert_int_equal(learned_init(&f.learned, f.schema, run & 8, spelled), ERR_OK);
         assert_int_equal(learned_init(&other, f.schema, run & 8, spelled), ERR_OK);
         assert_true(schema_raw_cells(f.schema) <= CLICK_CELLS);
+        const char *base;
+        const uint32_t rows = random_rows(c, run, pages + room, &base);
         for (uint32_t i = 0; i < CLICK_COLUMNS; i++) {
             field[i] = meaning_field_of(&f.job.data.csv, i);
             views[i] =
-                (struct batch_column){.type = BATCH_VIEWS, .values = c->view[i], .base = c->line};
+                (struct batch_column){.type = BATCH_VIEWS, .values = c->view[i], .base = base};
             texts[i] = (struct batch_column){.type = BATCH_TEXTS, .values = c->apart[i]};
         }
-        struct column_batch a = {random_rows(c, run), CLICK_COLUMNS, views, c->absent}, b = a;
+        struct column_batch a = {rows, CLICK_COLUMNS, views, c->absent}, b = a;
         struct encoded_rows out[2] = {{.cells = c->cells[0], .present = c->present[0]},
                                       {.cells = c->cells[1], .present = c->present[1]}};
         b.column = texts;
@@ -276,6 +289,12 @@ static void columns_of_views_have_the_cells_of_values_alone(void **state)
             out[0].first.row != out[1].first.row || out[0].first.cause != out[1].first.cause ||
             memcmp(f.learned.seen, other.seen, f.schema->inputs) != 0)
             fail_msg("run %d", (int)run);
+        for (uint32_t i = 0; i < f.schema->inputs && f.learned.rounding; i++) {
+            const struct rounding *noted = f.learned.rounding[i];
+            assert_int_equal(!noted, !other.rounding[i]);
+            if (noted)
+                assert_memory_equal(noted, other.rounding[i], sizeof *noted);
+        }
         for (uint32_t i = 0; i < f.schema->inputs + 2 && spelled; i++)
             assert_memory_equal(&f.learned.spelled[i], &other.spelled[i], sizeof *other.spelled);
         for (uint32_t i = 0; i < f.learned.keys; i++)
@@ -283,6 +302,7 @@ static void columns_of_views_have_the_cells_of_values_alone(void **state)
         learned_close(&other, f.schema->inputs);
         teardown(&f);
     }
+    assert_int_equal(munmap(pages, room + page), 0);
     free(c);
 }
 

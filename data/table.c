@@ -165,7 +165,9 @@ static enum err make_room(struct table *t, struct table_chunk *c, size_t cells, 
     *there = spill_take_memory(t->spill, more);
     if (!*there)
         return ERR_OK;
-    uint32_t *grown = mem_resize(c->cells, room, sizeof *grown);
+    const bool fills = !c->cells && !c->begin && c > t->chunk; /* the first may stay almost empty */
+    uint32_t *grown =
+        fills ? mem_huge(room, sizeof *grown) : mem_resize(c->cells, room, sizeof *grown);
     if (!grown) {
         spill_give_memory(t->spill, more);
         return no_memory(t, e);

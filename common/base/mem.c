@@ -66,6 +66,18 @@ float *mem_floats(size_t elems)
     return p;
 }
 
+void *mem_huge(size_t count, size_t size)
+{
+    size_t bytes;
+    void *p;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes < MEM_HUGE_PAGE_BYTES)
+        return mem_resize(NULL, count, size);
+    if (must_fail() || posix_memalign(&p, MEM_HUGE_PAGE_BYTES, bytes) != 0)
+        return NULL;
+    mem_map_huge(p, bytes);
+    return p;
+}
+
 void *mem_resize(void *p, size_t count, size_t size)
 {
     size_t bytes;

@@ -16,6 +16,10 @@ void *mem_zalloc(size_t count, size_t size);
  * MEM_ALIGN_BYTES. Free with mem_free. */
 float *mem_floats(size_t elems);
 
+/* As mem_resize of NULL. A block of MEM_HUGE_PAGE_BYTES and more is in huge pages, if the system has them: worth it for one that is
+ * filled soon. */
+void *mem_huge(size_t count, size_t size);
+
 /* As realloc, but an overflow of `count * size` gives NULL, too. New bytes are not zeroed. On NULL, `p` is
  * unchanged. */
 void *mem_resize(void *p, size_t count, size_t size);

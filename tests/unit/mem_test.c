@@ -117,12 +117,33 @@ an_array_whose_capacity_follows_from_its_length_grows_at_each_doubling_only(void
     mem_free(p);
 }
 
+static void a_huge_block_begins_at_a_huge_page_and_can_fail(void **state)
+{
+    (void)state;
+    for (size_t bytes = 1; bytes < 4 * MEM_HUGE_PAGE_BYTES; bytes += MEM_HUGE_PAGE_BYTES) {
+        char *p = mem_huge(bytes, 1);
+        assert_non_null(p);
+        assert_true(bytes == 1 || (uintptr_t)p % MEM_HUGE_PAGE_BYTES == 0);
+        memset(p, 7, bytes);
+        p = mem_resize(p, bytes + 1, 1);
+        assert_non_null(p);
+        assert_true(p[0] == 7 && p[bytes - 1] == 7);
+        mem_free(p);
+    }
+    assert_null(mem_huge(SIZE_MAX, 2));
+    mem_fail_at(0);
+    assert_null(mem_huge(1, 1));
+    assert_true(mem_fail_fired());
+    mem_fail_at(-1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_array_grows_by_doubling_and_stays_as_it_was_without_memory),
         cmocka_unit_test(
             an_array_whose_capacity_follows_from_its_length_grows_at_each_doubling_only),
+        cmocka_unit_test(a_huge_block_begins_at_a_huge_page_and_can_fail),
         cmocka_unit_test(a_freed_queue_is_not_asked_of_the_system_again),
         cmocka_unit_test(a_part_of_a_mapping_is_zero_and_its_neighbours_stay),
     };

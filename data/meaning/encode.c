@@ -382,31 +382,34 @@ INLINED void encode_number(struct encoding *x, uint32_t row)
         number_of_text(x, row, batch_text(x->c, row));
 }
 
-/* The views of a file, most of which are a few digits or empty: such numbers are noted of sampled rows only. */
+/* The views of a file, most of which are a few digits or empty: such numbers are noted of sampled rows only. To an empty one a NaN
+ * is added, without a branch, which the processor could not predict. */
 static void encode_numbers_of_views(struct encoding *x)
 {
     const struct batch_view *view = x->c->values;
-    const uint32_t cell = x->field->cell;
-    const uint64_t lengths = x->m->missing_lengths;
+    const struct schema_input *in = encode_input(x);
+    const uint64_t markers = x->m->missing_lengths;
+    const bool empty_is_missing = markers & 1 && in->missing != MISSING_REFUSE;
+    const uint64_t lengths = (((UINT64_C(2) << CSV_DIGITS_MAX) - 2) & ~markers) | empty_is_missing;
     const uint32_t noted = encode_is_noted(x) ? x->sampled : 0;
-    const bool empty_is_missing = lengths & 1 && encode_input(x)->missing != MISSING_REFUSE;
-    bool known = false;
-    for (uint32_t row = 0; row < x->b->rows; row++) {
+    const double gap[] = {0, NAN};
+    const size_t high = schema_high_of(x->s, x->field->cell);
+    uint32_t *cell = encode_row(x, 0) + x->field->cell;
+    size_t digits = 0;
+    for (uint32_t row = 0; row < x->b->rows; row++, cell += x->stride) {
         const struct batch_text t = {x->c->base + view[row].at, view[row].bytes};
         double v;
         if (!encode_is_there(x, row))
             continue;
-        if (t.bytes == 0 && empty_is_missing) {
-            schema_put_number(x->s, encode_row(x, row), cell, NAN);
-        } else if (row >= noted && csv_number_digits(t.at, t.bytes, &v) &&
-                   !(lengths >> t.bytes & 1)) {
-            schema_put_number(x->s, encode_row(x, row), cell, v);
-            known = true;
+        if (row >= noted && lengths >> (t.bytes < 63 ? t.bytes : 63) & 1 &&
+            csv_number_digits(t.at, t.bytes, &v)) {
+            schema_put_double(cell, high, v + gap[t.bytes == 0]);
+            digits |= t.bytes;
         } else {
             encode_number(x, row);
         }
     }
-    x->t->seen[cell] |= known ? LEARNED_KNOWN : 0;
+    x->t->seen[x->field->cell] |= digits ? LEARNED_KNOWN : 0;
 }
 
 static bool encode_has_views(const struct encoding *x)
@@ -659,23 +662,24 @@ INLINED void encode_key(struct encoding *x, uint32_t row)
 }
 
 /* The views of a file, whose texts are hashed. */
-static void encode_hashed_views(struct encoding *x)
+__attribute__((flatten)) static void encode_hashed_views(struct encoding *x)
 {
     const struct table_key *k = encode_key_column(x);
     const struct batch_view *view = x->c->values;
+    const uint64_t seed = k->seed;
+    const bool tells = k->cells > SCHEMA_KEY_CELLS;
     uint32_t *cells = key_cells(x, 0);
     uint64_t missing = 0;
-    const bool filled = word_key_missing(&k->options, k->seed, &missing);
+    const bool filled = word_key_missing(&k->options, seed, &missing);
     for (uint32_t row = 0; row < x->b->rows; row++, cells += x->stride) {
         const struct batch_text t = {x->c->base + view[row].at, view[row].bytes};
         if (!encode_is_there(x, row))
             continue;
         const bool none = meaning_is_missing(x->m, t);
         const uint64_t key =
-            none ? missing
-                 : word_key_fold(&k->options, XXH3_64bits_withSeed(t.at, t.bytes, k->seed));
+            none ? missing : word_key_fold(&k->options, XXH3_64bits_withSeed(t.at, t.bytes, seed));
         put_mixed(cells, key); /* of no key: 0 */
-        if (k->cells > SCHEMA_KEY_CELLS)
+        if (tells)
             cells[SCHEMA_KEY_CELLS] = !none || filled;
     }
 }

@@ -203,20 +203,25 @@ static inline double schema_number_or(double v, double other)
     a.u = (a.u & there) | (b.u & ~there);
     return a.d;
 }
-/* Put it into a row that is not packed yet. */
-static inline void schema_put_number(const struct table_schema *s, uint32_t *cells, uint32_t i,
-                                     double v)
+/* Put it into a row that is not packed yet. The second cell of input i comes so many cells behind the first; 0: it has none. */
+static inline size_t schema_high_of(const struct table_schema *s, uint32_t i)
+{
+    return s->input[i].wide ? schema_row_cells(s) + s->input[i].wide - 1 - i : 0;
+}
+static inline void schema_put_double(uint32_t *cell, size_t high, double v)
 {
     union {
         double d;
         uint64_t u;
     } w = {.d = v};
-    if (s->input[i].wide) {
-        cells[i] = (uint32_t)w.u;
-        cells[schema_row_cells(s) + s->input[i].wide - 1] = (uint32_t)(w.u >> 32);
-    } else {
-        cells[i] = schema_bits((float)v);
-    }
+    cell[0] = high ? (uint32_t)w.u : schema_bits((float)v);
+    if (high)
+        cell[high] = (uint32_t)(w.u >> 32);
+}
+static inline void schema_put_number(const struct table_schema *s, uint32_t *cells, uint32_t i,
+                                     double v)
+{
+    schema_put_double(cells + i, schema_high_of(s, i), v);
 }
 
 /* Made from the job's columns and their given vocabularies. Errors: ERR_NOMEM. */

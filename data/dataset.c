@@ -63,17 +63,19 @@ static bool has_class_numbers(const struct job *job)
 /* Warn of rows from which nothing can be learned. A look may have seen the beginnings alone. */
 static void say_seen(const struct dataset *d, const struct reading *r)
 {
+    enum { FEW = 20 }; /* numbers can be equal by chance */
     const struct dataset_seen *s = &d->seen;
-    const bool part = r->look && r->look->estimated;
+    const bool part = r->look && r->look->estimated, classes = dataset_has_classes(r->job);
     const char *which = part ? "the rows that were looked at" : "all rows";
     if (!s->any || r->unlabeled)
         return;
     if (!s->weighs)
         dataset_warn(r, "%s: %s have weight 0, %s", r->key, which,
                      part ? "as if they were not there" : "so there is nothing to count");
-    if (!r->eval && s->min == s->max && dataset_has_classes(r->job))
-        dataset_warn(r, "%s: %s have the label %g: from %s alone nothing can be learned", r->key,
-                     which, (double)s->min, part ? "rows of one class" : "one class");
+    if (!r->eval && s->min == s->max && (classes || d->rows >= FEW))
+        dataset_warn(r, "%s: %s have the label %g: from %s%s alone nothing can be learned", r->key,
+                     which, (double)s->min, part ? "rows of one " : "one ",
+                     classes ? "class" : "number");
     else if (!r->eval && !part && !(s->classes[0] & 1) && has_class_numbers(r->job))
         dataset_warn(r,
                      "%s: no row has the label 0, but class numbers start at 0; if those of the "

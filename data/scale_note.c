@@ -28,16 +28,21 @@ static void choose(struct noted *n, const struct table_schema *s)
             n->column[n->columns++] = i;
 }
 
+/* What is left of a number. Floats near 0 differ, but not next to a range from 0 to 1: f and f + 1 must. */
+static double left_of(const struct schema_input *in, double v)
+{
+    const float range = in->scale == SCALE_MIN_MAX ? 1 : 0;
+    return in->bucketing == BUCKETS_NONE ? (double)(schema_scaled(in, v) + range)
+                                         : buckets_find(&in->buckets, v);
+}
+
 static void note_row(struct noted *n, const struct table_schema *s, const uint32_t *cells)
 {
     const uint32_t *high = schema_high_cells(s, cells);
     for (uint32_t k = 0; k < n->columns; k++) {
-        const struct schema_input *in = &s->input[n->column[k]];
         double v = schema_number(s, cells, high, n->column[k]);
         if (!isnan(v))
-            rounding_count(&n->count[k], rounding_key(v),
-                           in->bucketing == BUCKETS_NONE ? (double)schema_scaled(in, v)
-                                                         : buckets_find(&in->buckets, v));
+            rounding_count(&n->count[k], rounding_key(v), left_of(&s->input[n->column[k]], v));
     }
 }
 

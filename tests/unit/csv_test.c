@@ -397,7 +397,15 @@ static void rows_from_which_nothing_can_be_learned_are_warned_of(void **state)
     struct fixture f;
     setup(&f, "columns: [number: a, weight: w, label: y], bad_rows: skip", NULL, 0);
     warns(&f, "1,0,1\n2,0,0\n", "data.train: all rows have weight 0, so there is nothing to count");
-    warns(&f, "1,0,1\n2,0.5,1\n", "nothing"); /* a value, which is no class */
+    char values[200] = "", *few = values + strlen("2,1,7\n"); /* they are no classes */
+    for (int i = 0; i < 20; i++)
+        strcat(values, "2,1,7\n");
+    warns(&f, few, "nothing");
+    warns(&f, values,
+          "data.train: all rows have the label 7: from one number alone nothing can be learned");
+    values[0] = '1';
+    values[4] = '8';
+    warns(&f, values, "nothing");
     f.job.model.head[0].loss = LOSS_BINARY_CROSSENTROPY;
     warns(&f, "1,2,1\n2,0,1\n",
           "data.train: all rows have the label 1: from one class alone nothing can be learned");
@@ -2475,6 +2483,7 @@ static void a_label_that_float32_makes_equal_is_warned_of(void **state)
     char text[8000], *at = text;
     for (int i = 0; i < 400; i++)
         at += sprintf(at, "%lld,1\n", 1764400000000LL + i);
+    strcpy(at, "0,1\n");
     setup(&f, "columns: [label: t, number: a]", NULL, 0);
     warns(&f, text, "in float32, which has about 7 digits; subtract their mean, or divide them");
     warns(&f, "1764400000000,1\n1764400000001,1\n", "nothing");
@@ -2490,29 +2499,32 @@ static void numbers_that_their_scale_makes_equal_are_warned_of(void **state)
         double first, step;
         const char *outlier, *said;
     } of[] = {
-        {"scale: log1p", "%.0f,1\n", 1.7e12, 1, "",
+        {"scale: log1p", "%.0f,%d\n", 1.7e12, 1, "",
          " different numbers, but scale: log1p makes "
          "them about 1 features in float32; use scale: standa"},
-        {"scale: log2", "%.3f,1\n", 0, 0.002, "", "scale: log2 makes them about 1 features"},
-        {"scale: standard", "%.0f,1\n", 0, 1, "1e18,1\n",
+        {"scale: log2", "%.3f,%d\n", 0, 0.002, "", "scale: log2 makes them about 1 features"},
+        {"scale: standard", "%.0f,%d\n", 0, 1, "1e18,1\n",
          "scale: standard makes them about 2 features in "
          "float32; remove the numbers that are far from"},
-        {"scale: min_max", "%.0f,1\n", 0, 1, "-1e18,1\n",
+        {"scale: min_max", "%.0f,%d\n", 0, 1, "-1e18,1\n",
          "scale: min_max makes them about 2 features"},
-        {"scale: min_max", "%.0f,1\n", 0, 1, "1e18,1\n", "nothing"}, /* small floats are dense */
-        {"scale: standard", "%.0f,1\n", 1.7e12, 1, "", "nothing"},
-        {"scale: standard", "%.0f,1\n", 7, 0, "", "nothing"}, /* one number */
-        {"scale: log1p", "%.0f,1\n", 0, 1000, "", "nothing"},
-        {"buckets: {borders: [10, 50]}", "%.3f,1\n", 0, 0.002, "",
+        {"scale: min_max", "%.0f,%d\n", 0, 1, "9.96921e+36,1\n", /* floats near 0 differ */
+         "scale: min_max makes them about 2 features"},
+        {"scale: min_max", "%.0f,%d\n", 0, 1, "1e7,1\n", "nothing"}, /* 336 are left */
+        {"scale: min_max", "%.0f,%d\n", 0, 1, "1e12,1\n", "about 2 features"},
+        {"scale: standard", "%.0f,%d\n", 1.7e12, 1, "", "nothing"},
+        {"scale: standard", "%.0f,%d\n", 7, 0, "", "nothing"}, /* one number */
+        {"scale: log1p", "%.0f,%d\n", 0, 1000, "", "nothing"},
+        {"buckets: {borders: [10, 50]}", "%.3f,%d\n", 0, 0.002, "",
          "different numbers, all in one bucket: are its borders in the numbers' unit?"},
-        {"buckets: log_squared", "%.3f,1\n", 0, 0.002, "", "all in one bucket"},
-        {"buckets: {borders: [10, 50]}", "%.3f,1\n", 0, 0.002, "10,1\n", "nothing"},
+        {"buckets: log_squared", "%.3f,%d\n", 0, 0.002, "", "all in one bucket"},
+        {"buckets: {borders: [10, 50]}", "%.3f,%d\n", 0, 0.002, "10,1\n", "nothing"},
     };
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         struct fixture f;
         char text[16000], job[200], *at = text;
         for (int i = 0; i < 400; i++)
-            at += sprintf(at, of[k].fmt, of[k].first + i * of[k].step);
+            at += sprintf(at, of[k].fmt, of[k].first + i * of[k].step, i % 2);
         strcpy(at, of[k].outlier);
         snprintf(job, sizeof job, "columns: [number: {%s}, label]", of[k].scale);
         setup(&f, job, NULL, 0);
@@ -2530,7 +2542,7 @@ static void integers_that_float64_makes_equal_are_warned_of(void **state)
     struct fixture f;
     char text[16000], job[200], *at = text;
     for (int i = 0; i < 400; i++)
-        at += sprintf(at, " %lld,1\n", (1LL << 60) + i);
+        at += sprintf(at, " %lld,%d\n", (1LL << 60) + i, i % 2);
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         snprintf(job, sizeof job, "columns: [%s, label: y]", columns[i]);
         setup(&f, job, NULL, 0);
@@ -2540,11 +2552,11 @@ static void integers_that_float64_makes_equal_are_warned_of(void **state)
         setup(&f, job, NULL, 0);     /* other numbers have other borders */
         char odd[16000], *end = odd; /* of every second one none is left as it is */
         for (int n = 0; n < 400; n++)
-            end += sprintf(end, "%lld,1\n", (1LL << 53) + 1 + 2 * n);
+            end += sprintf(end, "%lld,%d\n", (1LL << 53) + 1 + 2 * n, n % 2);
         warns(&f, odd, "but about 20");
         end = odd; /* nanoseconds, of which float64 has each 256th */
         for (int n = 0; n < 400; n++)
-            end += sprintf(end, "%lld,1\n", 1700000000000000000LL + n * 256);
+            end += sprintf(end, "%lld,%d\n", 1700000000000000000LL + n * 256, n % 2);
         warns(&f, odd, "nothing");
         teardown(&f);
     }
@@ -2574,7 +2586,8 @@ static void of_many_columns_the_first_and_the_label_are_noted(void **state)
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         at = text;
         for (int i = 0; i < ROWS * (COLUMNS + 1); i++)
-            at += sprintf(at, "%lld%c", i % (COLUMNS + 1) == of[k].column ? 1764400000000LL + i : 1,
+            at += sprintf(at, "%lld%c",
+                          i % (COLUMNS + 1) == of[k].column ? 1764400000000LL + 4 * i : i % 5,
                           (i + 1) % (COLUMNS + 1) ? ',' : '\n');
         warns(&f, text, of[k].said);
     }

@@ -410,11 +410,19 @@ static void note_most(float *most, const struct array_file *f, const uint8_t *el
             *most = FLT_TRUE_MIN;
 }
 
-/* Warn of the numbers of a file that has floats, if the largest of them has a size that is a sign of a mistake. */
+static void note_most_byte(float *most, const uint8_t *bytes, size_t n)
+{
+    uint8_t largest = 0;
+    for (size_t i = 0; i < n; i++)
+        largest = bytes[i] > largest ? bytes[i] : largest;
+    *most = largest > *most ? largest : *most;
+}
+
+/* Warn of the numbers of a file, if the largest of them has a size that is a sign of a mistake. */
 static void say_most(const struct array_file *f, float most, const struct reading *r)
 {
     const double scale = (double)r->job->data.scale;
-    if (!is_float(f->type) || most == 0)
+    if (most == 0)
         return;
     if (most < FLT_MIN)
         dataset_warn(r,
@@ -423,9 +431,10 @@ static void say_most(const struct array_file *f, float most, const struct readin
                      r->key, f->path, f->little ? "little" : "big");
     else if (f->rank > 1 && most <= 1 && scale >= RANGE_SCALE)
         dataset_warn(r,
-                     "%s: %s: it has floats up to %.3g, and data.scale: %g divides them again; "
+                     "%s: %s: it has %s up to %.3g, and data.scale: %g divides them again; "
                      "remove data.scale if they are scaled already, else save them as they were",
-                     r->key, f->path, (double)most, scale);
+                     r->key, f->path, is_float(f->type) ? "floats" : "integers", (double)most,
+                     scale);
 }
 
 /* ---- elements ---- */
@@ -435,7 +444,7 @@ struct array_out {
     uint8_t *bytes; /* NULL: floats */
     float *floats;
     struct rounding *rounding; /* (columns) of floats; NULL: not noted */
-    float *most;               /* of floats: the largest size; NULL: not noted */
+    float *most;               /* the largest size; NULL: not noted */
     const char *whole; /* "an id": a number that float32 rounds is not one. NULL: not checked */
 };
 
@@ -503,6 +512,8 @@ static enum err read_elements(struct stream *s, const struct array_file *f, stru
             to[i] = to[i] != 0;
         if (!err && piece)
             err = put_floats(f, out, piece, n, done, e);
+        else if (!err && out.most)
+            note_most_byte(out.most, to, n);
         done += n;
     }
     mem_free(piece);
@@ -626,14 +637,12 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
     return err;
 }
 
-/* Check and note the beginning of a file. of: NULL: only the size of its numbers. */
+/* Check and note the beginning of a file. of: NULL: only the sizes of its numbers. */
 static enum err look_at(const struct array_set *set, const struct array_file *file,
                         struct rounding *of, const struct reading *r, struct errmsg *e)
 {
     struct array_file f = {.path = file->path};
     struct stream *s;
-    if (!of && !is_float(file->type))
-        return ERR_OK;
     enum err err = set->format->open(&f, &s, e);
     if (err)
         return err;

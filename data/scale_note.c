@@ -28,7 +28,7 @@ static void choose(struct noted *n, const struct table_schema *s)
             n->column[n->columns++] = i;
 }
 
-/* What is left of a number. Floats near 0 differ, but not next to a range from 0 to 1: f and f + 1 must. */
+/* The number as its scale leaves it. Floats near 0 differ, but they must next to a range from 0 to 1, too. */
 static double left_of(const struct schema_input *in, double v)
 {
     const float range = in->scale == SCALE_MIN_MAX ? 1 : 0;

@@ -1205,8 +1205,9 @@ class Model:
             at = np.argwhere(bad)[0].tolist()
             raise ModelError(f"the number at {[at[0] + first, *at[1:]]} of the array is masked, not finite, or beyond 32-bit floats")
         most = abs(x).max(initial=0)
-        if given.dtype.kind == "f" and not first and len(x) >= WARNED_ROWS and 0 < most <= 1 and divisor >= 10:
-            warnings.warn(f"the array has floats up to {most:.3g}, and data.scale: {divisor:g} divides them again; give the numbers as "
+        if given.dtype.kind in "fiub" and not first and len(x) >= WARNED_ROWS and 0 < most <= 1 and divisor >= 10:
+            kind = "floats" if given.dtype.kind == "f" else "integers"
+            warnings.warn(f"the array has {kind} up to {most:.3g}, and data.scale: {divisor:g} divides them again; give the numbers as "
                           "they were before they were scaled", stacklevel=4)
         return x.reshape(len(x), *shape)
 

@@ -665,7 +665,9 @@ class ArrayTest(unittest.TestCase):
         x, self.model.spec["input"] = np.linspace(0, 1, 40).reshape(20, 2), [2]
         self.assertEqual(self.said(x), ["the array has floats up to 1, and data.scale: 255 divides them again; give the numbers as they "
                                         "were before they were scaled"])
-        for rows in x * 1.01, x * 0, x[:19], np.ones((20, 2), np.uint8), [[0, 1]] * 20:
+        for rows in np.ones((20, 2), np.uint8), np.ones((20, 2), bool), [[0, 1]] * 20:
+            self.assertIn("the array has integers up to 1, and data.scale: 255 divides them again", self.said(rows)[0])
+        for rows in x * 1.01, x * 0, x[:19], np.full((20, 2), 2, np.uint8):
             self.assertEqual(self.said(rows), [])
         self.model.spec["divisor"] = 2.0
         self.assertEqual(self.said(x), [])

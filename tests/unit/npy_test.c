@@ -243,6 +243,8 @@ static void floats_of_a_strange_size_are_warned_of(void **state)
     static const float swapped[4] = {0, 1e-41F, 4.6e-41F, 0}, zeros[4] = {0, 0, -0.0F, 0};
     static const float two[] = {0, 1}; /* labels are no rows: they are not divided */
     static const int32_t bits[4] = {0, 1, 1, 0};
+    static const int64_t wide_bits[4] = {0, -1, 1, 0};
+    static const uint8_t mask[4] = {0, 1, 1, 0}, bytes[4] = {0, 1, 2, 0};
     static const double swapped_wide[4] = {0, 3e-319, 0, 0};
     static const struct {
         const char *descr;
@@ -256,7 +258,15 @@ static void floats_of_a_strange_size_are_warned_of(void **state)
         {"<f4", shares, 2, NULL},
         {"<f4", pixels, 255, NULL},
         {"<f4", zeros, 255, NULL},
-        {"<i4", bits, 255, NULL},
+        {"<i4", bits, 255,
+         "/x.npy: it has integers up to 1, and data.scale: 255 divides them again; "},
+        {"<i8", wide_bits, 255, "/x.npy: it has integers up to 1, and data.scale: 255 divides"},
+        {"|u1", mask, 255,
+         "/x.npy: it has integers up to 1, and data.scale: 255 divides them again"},
+        {"|b1", mask, 10, "/x.npy: it has integers up to 1, and data.scale: 10 divides them again"},
+        {"|u1", mask, 2, NULL},
+        {"|u1", bytes, 255, NULL},
+        {"|u1", zeros, 255, NULL},
         {"<f4", swapped, 1,
          "/x.npy: all its numbers are 0 or below 1.2e-38, as if their bytes were not in the order "
          "of the file, which is little-endian"},
@@ -270,7 +280,7 @@ static void floats_of_a_strange_size_are_warned_of(void **state)
             struct dataset d;
             snprintf(dict, sizeof dict,
                      "{'descr': '%s', 'fortran_order': False, 'shape': (2, 2), }", cases[i].descr);
-            put(f, "x.npy", dict, cases[i].x, cases[i].descr[2] == '8' ? 32 : 16);
+            put(f, "x.npy", dict, cases[i].x, 4 * (size_t)(cases[i].descr[2] - '0'));
             struct job job = job_of(f, both(f, "x.npy", "y.npy"));
             job.data.scale = cases[i].scale;
             job.data.eval = f->patterns;

@@ -419,6 +419,17 @@ class Encoding:
             raise ModelError(f"the rows are a {type(rows).__name__}: give a list of rows, {hint}")
         return [self.row(row) for row in rows]
 
+    def see_labels(self, rows):
+        """Warn of rows of a program, as lists, if no label is in the label's field, as of those of a file."""
+        label = next((c for c in self.fields if c.kind == "label"), None)
+        fields = [self.field(row, label) for row in rows if label and not isinstance(row, (dict, ListRow))]
+        texts = [label.label_text(label.whole(field) or label.text(field) or "") for field in fields
+                 if isinstance(field, (str, bytes, numbers.Real)) and not isinstance(field, bool)]
+        strange = [text for text in texts if label.is_no_label(text)]
+        if len(set(strange)) > 1 and len(strange) * 2 >= sum(map(bool, texts)):
+            warnings.warn(f"{len(strange)} of {sum(map(bool, texts))} rows have no label in the label's field, the first has "
+                          f'"{strange[0]:.40}": check the order of the columns', stacklevel=4)
+
     def field(self, row, c):
         """The field of a column in a row: a dict by name, or a list in the order of the columns."""
         try:
@@ -1172,6 +1183,8 @@ class Model:
         if self.encoding is None:
             return self._array(rows, first) * (np.float32(1) / np.float32(self.spec["divisor"])), {}
         rows = self.encoding.rows(rows)
+        if not first:
+            self.encoding.see_labels(rows)
         x = np.zeros((len(rows), self.encoding.features), np.float32)
         for c in self.encoding.inputs:
             cells = np.array([self.encoding.cell(row, c) for row in rows], np.float64)

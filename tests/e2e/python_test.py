@@ -711,6 +711,31 @@ class TableTest(unittest.TestCase):
         table.spec["absent"] = "zeros"
         self.assertEqual(said(unknown), [])
 
+    def test_lists_whose_labels_are_none_are_warned_of_as_rows_of_files(self):
+        import numpy as np
+        label = {"name": "y", "kind": "label", "classes": ["0", "1"]}
+        model = object.__new__(reader.Model)
+        model.data, model.tables, model.layers, model.weights = {"format": "csv"}, {}, [{"shape": [2]}], {}
+        model.score = lambda x, vectors: x
+
+        def said(classes, *labels):
+            model.encoding = reader.Encoding({"features": 2, "missing": [""], "columns": [
+                number("a", 0, missing=1.0), number("b", 1, missing=1.0), {**label, "classes": classes}]})
+            with warnings.catch_warnings(record=True) as got:
+                warnings.simplefilter("always")
+                model.predict([[1, 2, *label] for label in labels])
+            self.assertEqual({w.filename for w in got} - {__file__}, set())
+            return [str(w.message) for w in got]
+
+        for text in "3", 3, 3.0, np.float32(3), b"3":
+            self.assertEqual(said(["0", "1"], [text], ["0.5"], [1]), ['2 of 3 rows have no label in the label\'s field, the first has "3": check the '
+                                                                     "order of the columns"])
+        for labels in ([0], [1.0], [True]), ([np.int64(0)], [" 1 "], [np.float64(1)]), ([None], ["?"], [float("nan")]), ([], []), ([[]], [{}]), (["x"], ["x"]):
+            self.assertEqual(said(["0", "1"], *labels), [])
+        self.assertEqual(said(["0", "*"], ["x"], ["y"]), [])
+        self.assertEqual(len(said(None, ["x"], ["y"])), 1)
+        self.assertEqual(len(said(["0", "1"], *[["x"], ["y"]] * 300)), 1)
+
 
 if __name__ == "__main__":
     unittest.main()

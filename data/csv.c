@@ -989,8 +989,9 @@ static void say_labels(const struct csv *c)
 {
     for (const struct csv_file *f = c->file; f < c->file + c->paths.count; f++) {
         const struct csv_labels *l = &f->labels;
+        /* one text can stand for any label, and with "*" each can be one */
         const bool others =
-            l->differ && l->none * 2 >= l->rows; /* one text can stand for any label */
+            l->differ && l->none * 2 >= l->rows && c->format.meaning.others == VOCABULARY_NONE;
         if (others || (l->first && l->none == 1 && l->rows > 1))
             dataset_warn(c->reading,
                          "%s:%" PRIu64 ": %" PRIu64 " of %" PRIu64

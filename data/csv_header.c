@@ -84,7 +84,8 @@ static enum err fields_by_order(struct csv_file *file, const struct csv_format *
             (absent > 1 && c->kind == COLUMN_WEIGHT))
             continue; /* a cross has no field */
         struct meaning_field field = meaning_field_of(job, i);
-        if (f->meaning.unlabeled && c->kind == COLUMN_LABEL)
+        if ((f->meaning.unlabeled || f->meaning.others != VOCABULARY_NONE) &&
+            c->kind == COLUMN_LABEL)
             file->labels.field = file->fields + 1;
         if (f->meaning.unlabeled && is_label(c))
             field.kind = COLUMN_IGNORE;

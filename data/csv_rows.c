@@ -281,7 +281,7 @@ static void note_swallowed(struct csv_piece *p, size_t begin, const uint32_t *ma
     }
 }
 
-/* Count the row by the text of the label's field, which nothing reads. One with quotes or escapes of its own is taken for a label. */
+/* Count the row by the text of the label's field, before it is read. One with quotes or escapes of its own is taken for a label. */
 static void note_label(struct csv_piece *p, const struct csv_format *f, uint32_t row,
                        struct batch_text t)
 {

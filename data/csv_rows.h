@@ -86,7 +86,8 @@ struct csv_header_line {
     uint8_t begins[32];           /* bits of the bytes that the line can begin with */
 };
 
-/* Unlabeled rows whose columns are found by their order: the texts in the label's field show whether they are others. */
+/* Rows whose columns are found by their order, and whose labels are not read, or can have any text: the texts in the label's field
+ * show whether they are others. */
 struct csv_labels {
     uint32_t field;              /* from 1; 0: none, or it is not found by its place */
     uint64_t rows, none;         /* that have a text there; and whose text is no label */

@@ -189,6 +189,7 @@ class Column:
         self.name, self.kind = spec["name"] if spec["name"] is None else _text(spec["name"]), spec["kind"]
         self.classes = spec.get("classes")
         self.names = {name.replace("\\|", "|") for names in self.classes or [] for name in re.split(r"(?<!\\)\|", _text(names))}
+        self.numbered = all(name == "*" or NUMBER.fullmatch(name) for name in self.names)
         self.below = 0  # of a label: the number of classes; 0: any number
         self.missing, self.feature, self.width = missing, spec.get("feature"), spec.get("width", 0)
         self.how = spec.get(next((k for k in ("number", "buckets", "category", "key") if k in spec), ""), {})
@@ -212,8 +213,10 @@ class Column:
     def is_no_label(self, field):
         """Neither a class or number, nor a text for a label that is not known."""
         text = self.label_text(field)
-        if not text or self.names:
-            return bool(text) and not self.names & {text, "*"}
+        if not text or text in self.names:
+            return False
+        if self.names:
+            return "*" not in self.names or self.numbered and not NUMBER.fullmatch(text)
         return not NUMBER.fullmatch(text) or bool(self.below) and not (0 <= float(text) < self.below and float(text).is_integer())
 
     def whole(self, field):
@@ -426,7 +429,7 @@ class Encoding:
         texts = [label.label_text(label.whole(field) or label.text(field) or "") for field in fields
                  if isinstance(field, (str, bytes, numbers.Real)) and not isinstance(field, bool)]
         strange = [text for text in texts if label.is_no_label(text)]
-        if len(set(strange)) > 1 and len(strange) * 2 >= sum(map(bool, texts)):
+        if len(set(strange)) > 1 and "*" not in label.names and len(strange) * 2 >= sum(map(bool, texts)):
             warnings.warn(f"{len(strange)} of {sum(map(bool, texts))} rows have no label in the label's field, the first has "
                           f'"{strange[0]:.40}": check the order of the columns', stacklevel=4)
 
@@ -653,7 +656,8 @@ class Header:
         text.comments.clear()
 
     def see_end(self):
-        others = self.differ and self.strange * 2 >= self.labels  # one text can stand for any label
+        many = self.differ and self.strange * 2 >= self.labels  # one text can stand for any label
+        others = many and "*" not in self.label[1].names
         if others or self.strange == 1 < self.labels and self.first_strange[0] == self.first_row:
             line, text = self.first_strange
             self.said(line, f"{self.strange} of {self.labels} rows have no label in the label's field, the first has \"{text:.40}\": check "

@@ -24,11 +24,15 @@ static enum err add_names(struct meaning *m, const char *begin, const char *end,
         m->others = number;
         return ERR_OK;
     }
-    char *plain = mem_zalloc((size_t)(end - begin), 1);
+    double v;
+    char *plain = mem_zalloc((size_t)(end - begin) + 1, 1);
     enum err err = plain ? ERR_OK : ERR_NOMEM;
     for (const char *p = begin; p <= end && !err;) {
         size_t n = job_class_name_bytes(p, (size_t)(end - p));
-        err = vocabulary_add(&m->names, plain, job_class_name_plain(plain, p, n), &at);
+        const size_t plain_bytes = job_class_name_plain(plain, p, n);
+        plain[plain_bytes] = '\0';
+        m->numbers &= csv_number_wide(plain, plain_bytes, &v);
+        err = vocabulary_add(&m->names, plain, plain_bytes, &at);
         uint32_t *grown = err ? NULL : mem_resize(m->class_of, m->names.count, sizeof *grown);
         err = !err && !grown ? ERR_NOMEM : err;
         if (grown) {
@@ -87,8 +91,11 @@ enum err meaning_init(struct meaning *out, const struct job_csv *job,
                       const struct table_schema *schema, bool learning, uint32_t classes,
                       struct errmsg *e)
 {
-    struct meaning m = {
-        .schema = schema, .learning = learning, .classes = classes, .others = VOCABULARY_NONE};
+    struct meaning m = {.schema = schema,
+                        .learning = learning,
+                        .classes = classes,
+                        .others = VOCABULARY_NONE,
+                        .numbers = true};
     enum err err = read_missing(&m, job->missing, e);
     for (uint32_t i = 0; i < job->columns && !err; i++)
         if (job->column[i].kind == COLUMN_LABEL && job->column[i].words)
@@ -129,9 +136,10 @@ struct meaning_field meaning_field_of(const struct job_csv *job, uint32_t column
 bool meaning_is_label(const struct meaning *m, struct batch_text t)
 {
     double v;
+    if (meaning_has_names(m) && vocabulary_find(&m->names, t.at, t.bytes) != VOCABULARY_NONE)
+        return true;
     if (meaning_has_names(m))
-        return m->others != VOCABULARY_NONE ||
-               vocabulary_find(&m->names, t.at, t.bytes) != VOCABULARY_NONE;
+        return m->others != VOCABULARY_NONE && (!m->numbers || csv_number_wide(t.at, t.bytes, &v));
     return csv_number_wide(t.at, t.bytes, &v) &&
            (!m->classes || (v >= 0 && v < m->classes && v == trunc(v)));
 }

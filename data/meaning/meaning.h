@@ -33,6 +33,7 @@ struct meaning {
     struct vocabulary names;   /* names of classes; empty: labels are numbers */
     uint32_t *class_of;        /* (names.count) */
     uint32_t others;           /* the class of all other names; VOCABULARY_NONE: none */
+    bool numbers;              /* the names that are listed are numbers */
     struct vocabulary missing; /* markers of a missing value */
     uint64_t missing_lengths;  /* bit n: a marker has n bytes; bit 63: a marker has 63 or more */
     struct meaning_marker *marker; /* (markers) of `missing`, those that are numbers */
@@ -68,7 +69,8 @@ static inline bool meaning_tells_label(const struct meaning *m, struct batch_tex
 {
     return t.bytes && *t.at != '?' && !meaning_is_missing(m, t);
 }
-/* True if it is a class, or if there are none a number. As csv_number, of text[bytes]. */
+/* True if it is a class, or if there are none a number. Numbers alone are like the listed names if these are such. As csv_number, of
+ * text[bytes]. */
 bool meaning_is_label(const struct meaning *m, struct batch_text t);
 
 /* ---- faults ---- */

@@ -157,7 +157,9 @@ class PredictTest(ModelCase):
                 ("number", "\n,ITEM,TARGET\n1,u,7\n2,u,8\n", f'2: 1 of 3 rows have no label in the label\'s field, the first has "TARGET": check {first}'),
                 ("number", "1,u,7\n,ITEM,TARGET\n2,u,8\n", None), ("named", "1,u,yes\n2,v,\"0\"\n3,v, 1 \n", None),
                 ("named", "1,u,2\n2,v,\"3\"\n3,v, 1 \n", f'1: 2 of 3 rows have no label in the label\'s field, the first has "2": check {order}'),
-                ("named", "1,u,\"a\"\"b\"\n2,v,c\n", None), ("other", "1,u,2\n2,v,3\n", None), ("number", "a,b,y\n1,u,x\nA,b,y\n1,u,x\n", None),
+                ("named", "1,u,\"a\"\"b\"\n2,v,c\n", None), ("other", "1,u,2\n2,v,3\n", None), ("other", "1,u,x\n2,v,y\n3,w,0\n", None),
+                ("other", ",ITEM,TARGET\n1,u,7\n2,u,0\n", f'1: 1 of 3 rows have no label in the label\'s field, the first has "TARGET": check {first}'),
+                ("number", "a,b,y\n1,u,x\nA,b,y\n1,u,x\n", None),
                 ("number", ",ITEM,TARGET\n" + rows, f'1: 1 of 120001 rows have no label in the label\'s field, the first has "TARGET": check {first}'),
                 ("number", "1,u,x\n" * 200000, None), ("number", "1,u,x\n" * 200000 + "1,u,z\n" + rows, f'1: 200001 of 320001 rows have no label in the label\'s field, the first has "x": check {order}'),
                 ("number", "1,u,x\n" * 200000 + "1,u,z\n" + rows * 2, None)):

@@ -320,6 +320,9 @@ class WarnTest(unittest.TestCase):
             self.begins(["2: 2 of 2 rows"], "a,b,c\n1,a,u1\n2,b,u2\n", self.PLAN, self.USER, label, options={"header": "skip"}, rows=2)
         self.begins(["1: 2 of 2 rows"], "1,a,3\n2,b,1\n", self.PLAN, self.USER, named)
         self.begins([], "1,a,u1\n2,b,u2\n", self.PLAN, self.USER, {**named, "classes": ["no", "*"]})
+        for classes, said in (["0", "*"], [header]), (["0", "no", "*"], []):
+            self.begins(said, "PRODUCT,USER,OUT\nteam,u1,0\npro,u2,7\n", self.PLAN, self.USER, {**named, "classes": classes})
+            self.begins([], "a,b,x\nc,d,y\na,b,0\n", self.PLAN, self.USER, {**named, "classes": classes})
 
     def test_a_label_that_is_no_number_of_a_class(self):
         for below, labels, said in ((2, "0 1.0 7 -1", 3), (2, "0 1 7 0.5 1", 0), (2, "7 7 7", 0), (2, "1 2 2", 0), (3, "2 1", 0), (3, "3 -1", 1), (0, "3 -1", 0)):

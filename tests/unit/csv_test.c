@@ -1473,6 +1473,12 @@ static void labels_of_other_names_that_look_like_a_class_are_said(void **state)
         {"'*', '1'", "1,1\n2,-1\n3,10\n4,0\n", "nothing"},
         {"'*', 'A'", "1,A\n2,a\n3,b\n", "nothing"},
         {"'*', 'yes|Yes'", "1,Yes\n2,yes\n3,yess\n", "nothing"},
+        {"'*', '1'", "7,TARGET\n1,1\n2,0\n3,-1\n",
+         "a.csv:1: 1 of 4 rows have no label in the label's field, the first has \"TARGET\": check "
+         "whether this line is a header"},
+        {"'*', '1'", "7,a\n1,1\n2,b\n", "nothing"}, /* names, and "*" is for them */
+        {"'*', '1|x'", "7,TARGET\n1,1\n2,0\n", "nothing"},
+        {"'*', '1'", "1,1\n7,a\n2,0\n", "nothing"},
         {"'*', 'yes'", "1,yes\n2,NA\n3,no\n",
          "column of the label: \"NA\": read as a word like others; if it marks a missing value"},
     };

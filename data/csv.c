@@ -1,5 +1,5 @@
 /* csv: text with one row a line (RFC 4180), described by the job's data.columns; also libsvm, which differs only in
- * its lines (libsvm_rows.c).
+ * its lines (libsvm_rows.c), and Parquet, whose pieces are rows of its columns (parquet_rows.c).
  *
  * The text is divided into pieces of whole rows, of at most CSV_PIECE_BYTES, by its contents alone. Each thread in
  * turn reads the next piece (decompression is sequential), converts it to rows in parallel with the other threads,
@@ -34,6 +34,7 @@
 #include "data/meaning/encoding_given.h"
 #include "data/text/csv_hint.h"
 #include "common/process/paths.h"
+#include "data/arrow/parquet.h"
 #include "data/readers.h"
 #include "data/bytes/stream.h"
 #include "data/text/text_encoding.h"
@@ -98,8 +99,9 @@ struct csv {
 
     pthread_mutex_t lock; /* for reading; the thread that holds it reads the next piece */
     size_t next_file;
-    struct stream *stream; /* of file[next_file]; NULL: not open */
-    struct drawn drawn;    /* for data.synthetic, in place of a stream */
+    struct stream *stream;   /* of file[next_file]; NULL: not open */
+    struct parquet *parquet; /* in place of a stream; NULL: the files are text */
+    struct drawn drawn;      /* for data.synthetic, in place of a stream */
     char *tail; /* the beginning of a row that continues in the next piece: (CSV_PIECE_BYTES) */
     size_t tail_bytes;
     uint64_t line, tickets;
@@ -191,6 +193,8 @@ static enum err open_next(struct csv *c, struct errmsg *e)
     if (c->reading->job->data.format == DATA_SYNTHETIC)
         return ERR_OK;
     c->opened_bytes += c->reading->look ? size_of(f->path) : 0;
+    if (c->parquet)
+        return parquet_rows_begin(f, &c->format, c->parquet, e);
     return stream_open(&c->stream, f->path, e);
 }
 
@@ -240,6 +244,15 @@ static struct span read_ahead(struct csv *c, double *rest_bytes)
     double likely = (double)stream_likely_bytes(c->stream) - (double)c->file_bytes;
     *rest_bytes = got < CSV_PIECE_BYTES ? seen.bytes : fmax(likely, seen.bytes);
     return seen;
+}
+
+/* The rows of a Parquet file are known. */
+static void add_rows_left(struct csv *c)
+{
+    const double more = (double)c->parquet->left;
+    c->partly |= more > 0;
+    c->more_rows += more;
+    c->more_alike += more;
 }
 
 /* Add the likely rows of the open file behind the beginning that was read. */
@@ -321,6 +334,10 @@ static void close_file(struct csv *c, bool whole)
         c->spread = spread_over(c);
         add_rows_behind(c);
     }
+    if (!whole && c->parquet)
+        add_rows_left(c);
+    if (c->parquet)
+        parquet_close(c->parquet);
     stream_close(c->stream);
     c->stream = NULL;
     c->open = false;
@@ -331,6 +348,11 @@ static enum err digest_piece(const struct csv *c, struct work *w, struct errmsg 
 {
     if (w->digested || c->reading->sink)
         return ERR_OK;
+    if (c->parquet) {
+        enum err err = parquet_digest(w->piece.parquet, w->digest, &w->text_bytes, e);
+        w->digested = w->text_bytes > 0;
+        return err;
+    }
     struct sha256 *hash = sha256_new();
     if (hash)
         sha256_add(hash, w->text, w->text_bytes);
@@ -389,6 +411,29 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     return err;
 }
 
+/* The same of columns. */
+static enum err read_columns(struct csv *c, struct work *w, struct errmsg *e)
+{
+    struct csv_file *f = &c->file[c->next_file];
+    struct csv_piece *p = &w->piece;
+    bool last;
+    enum err err = parquet_next(c->parquet, &p->parquet, &last, e);
+    if (err)
+        return err;
+    w->file = f;
+    w->digested = false;
+    w->text_bytes = 0;
+    p->begins_file = !f->begun;
+    f->begun = true;
+    p->field = f->field;
+    p->kept_as = f->kept_as;
+    p->fields = f->fields;
+    c->file_bytes += CSV_PIECE_BYTES; /* so much as text, or less */
+    if (last)
+        close_file(c, true);
+    return ERR_OK;
+}
+
 /* For a look, which has one thread, so all that was read has been joined. */
 static bool looked_enough(const struct csv *c)
 {
@@ -431,7 +476,7 @@ static bool take_piece(struct csv *c, struct work *w)
         if (w->spread)
             read_spread(c, w);
         else if (!w->err)
-            w->err = read_piece(c, w, &w->e);
+            w->err = c->parquet ? read_columns(c, w, &w->e) : read_piece(c, w, &w->e);
         c->ended = w->err != ERR_OK;
     }
     pthread_mutex_unlock(&c->lock);
@@ -489,13 +534,27 @@ static enum err join_rows(struct csv *c, struct work *w, struct errmsg *e)
     return table_append(c->table, w->piece.cells, w->piece.rows, e);
 }
 
+/* Where in its file a line is: ":12", or ": row group 3, row 12". Returns out. */
+enum { PLACE_BYTES = 80 };
+static const char *place_words(char out[static PLACE_BYTES], uint64_t line)
+{
+    const uint64_t group = line >> PARQUET_ROW_BITS;
+    if (group)
+        (void)snprintf(out, PLACE_BYTES, ": row group %" PRIu64 ", row %" PRIu64, group - 1,
+                       line & ((UINT64_C(1) << PARQUET_ROW_BITS) - 1));
+    else
+        (void)snprintf(out, PLACE_BYTES, ":%" PRIu64, line);
+    return out;
+}
+
 static enum err count_bad(struct csv *c, const struct work *w, struct errmsg *e)
 {
     if (!w->piece.bad)
         return ERR_OK;
     if (!c->bad)
-        (void)err_set(&c->first_bad, ERR_INPUT, "%s:%" PRIu64 ": %s", w->file->path,
-                      w->piece.first_bad_line, w->piece.first_bad.text);
+        (void)err_set(&c->first_bad, ERR_INPUT, "%s%s: %s", w->file->path,
+                      place_words((char[PLACE_BYTES]){""}, w->piece.first_bad_line),
+                      w->piece.first_bad.text);
     c->bad += w->piece.bad;
     c->bad_lines += w->piece.bad_lines;
     if (c->job->bad_rows == BAD_ROWS_STOP)
@@ -608,7 +667,8 @@ static void join_contents(struct csv *c, const struct work *w)
     if (c->in_contents != w->file)
         contents_file(c->contents, w->file->path);
     c->in_contents = w->file;
-    contents_add(c->contents, w->digest, sizeof w->digest);
+    if (w->digested) /* of Parquet the first piece of a row group */
+        contents_add(c->contents, w->digest, sizeof w->digest);
     contents_count(c->contents, w->text_bytes);
     contents_rows(c->contents, w->piece.rows);
 }
@@ -713,15 +773,18 @@ static void parse(struct csv *c, struct work *w)
     if (w->err)
         return;
     w->err = w->spread ? ERR_OK : digest_piece(c, w, &w->e);
-    find_nul(&w->piece);
+    if (!c->parquet)
+        find_nul(&w->piece);
     learned_clear(&w->piece.learned, c->table->schema->inputs);
     if (!w->err)
-        w->err = c->format.libsvm ? libsvm_rows(&w->piece, &c->format, &w->e)
-                                  : csv_rows(&w->piece, &c->format, &w->e);
+        w->err = c->parquet         ? parquet_rows(&w->piece, &c->format, &w->e)
+                 : c->format.libsvm ? libsvm_rows(&w->piece, &c->format, &w->e)
+                                    : csv_rows(&w->piece, &c->format, &w->e);
     if (!w->err)
         see_rows(c, w);
     if (w->err) /* wrong input has its line */
-        (void)err_wrap(&w->e, w->err, w->err == ERR_INPUT ? "%s:" : "%s: ", w->file->path);
+        (void)err_wrap(&w->e, w->err,
+                       w->err == ERR_INPUT && !c->parquet ? "%s:" : "%s: ", w->file->path);
     else if (c->reading->sink)
         w->err = c->reading->sink->take(c->reading->sink->ctx, (uint32_t)(w - c->work), &w->piece,
                                         &w->e);
@@ -752,6 +815,7 @@ static void work_close(struct work *w, uint32_t inputs)
 {
     learned_close(&w->piece.learned, inputs);
     csv_batch_free(w->piece.batch);
+    parquet_piece_free(w->piece.parquet);
     mem_free(w->piece.mark);
     mem_free(w->piece.cells);
     mem_free(w->piece.present);
@@ -1044,11 +1108,12 @@ static void say_spelling(const struct csv *c, uint32_t column)
     char shown[CSV_SHOWN_BYTES];
     const char *marker = vocabulary_text(&c->format.meaning.missing, first->of.marker, &bytes);
     dataset_warn(c->reading,
-                 "%s: column %s: %s:%" PRIu64
-                 ": \"%s\" is a number and not missing, as data.missing has another text for it, "
+                 "%s: column %s: %s%s: \"%s\" is a number and not missing, as data.missing has "
+                 "another text for it, "
                  "\"%s\"; if it marks a missing value, add it to data.missing",
                  c->reading->key, SHOWN(column_words(c->table->schema, column)), first->path,
-                 first->of.line, first->of.shown, csv_hint_shown(shown, marker, bytes));
+                 place_words((char[PLACE_BYTES]){""}, first->of.line), first->of.shown,
+                 csv_hint_shown(shown, marker, bytes));
 }
 
 /* Warn of the column of an input, or of the label behind them, if its numbers become equal as floats, as times do: nothing is
@@ -1215,6 +1280,8 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     bool all = c->file && c->tail && c->work && c->unknown && c->key_words &&
                (c->spelled || !c->format.meaning.markers);
     enum err err = all ? ERR_OK : err_memory(e);
+    if (!err && c->format.parquet)
+        err = parquet_new(&c->parquet, e);
     for (uint32_t i = 0; i < threads && !err; i++)
         err = work_init(&c->work[i], c, e);
     if (!err) {
@@ -1253,6 +1320,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     for (size_t i = 0; i < c->paths.count && c->file; i++)
         csv_file_close(&c->file[i]);
     stream_close(c->stream);
+    parquet_free(c->parquet);
     mem_free(c->file);
     mem_free(c->spelled);
     mem_free(c->unknown);
@@ -1410,6 +1478,7 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
         return err;
     c.format.meaning.whole = dataset_has_classes(r->job);
     c.format.libsvm = r->job->data.format == DATA_LIBSVM;
+    c.format.parquet = r->job->data.format == DATA_PARQUET;
     c.format.grammar.quotes &= !c.format.libsvm;
     c.format.meaning.unlabeled = r->unlabeled;
     const char *const name = r->job->data.validation.column;
@@ -1496,3 +1565,4 @@ static enum err csv_load(struct dataset *d, const struct reading *r, struct errm
 
 const struct reader_type reader_csv = {.load = csv_load};
 const struct reader_type reader_libsvm = {.load = csv_load};
+const struct reader_type reader_parquet = {.load = csv_load};

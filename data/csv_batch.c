@@ -233,7 +233,7 @@ const char *csv_batch_text_hint(const struct csv_format *f, const struct meaning
         return NULL;
     if (memchr(t.at, '\0', t.bytes))
         return "; it has a NUL byte: is it text of UTF-16?";
-    if (!f->job->trim && csv_hint_trim(&t.at, &t.bytes) &&
+    if (!f->parquet && !f->job->trim && csv_hint_trim(&t.at, &t.bytes) &&
         (!known || meaning_is_missing(&f->meaning, t) ||
          vocabulary_find(known, t.at, t.bytes) != VOCABULARY_NONE))
         return "; blanks around it count: use data.trim: true";

@@ -66,7 +66,7 @@ void csv_batch_describe(struct errmsg *e, const struct job_csv *job,
 static inline bool csv_batch_is_first(const struct csv_piece *p, const struct csv_format *f,
                                       uint32_t row)
 {
-    return p->begins_file && p->rows + row == 0 && !f->libsvm;
+    return p->begins_file && p->rows + row == 0 && !f->libsvm && !f->parquet;
 }
 
 #endif

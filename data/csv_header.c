@@ -138,7 +138,8 @@ static enum err add_named_field(struct csv_file *file, const struct csv_format *
         return add_field(file, (struct meaning_field){.kind = COLUMN_IGNORE}, kept, e);
     for (uint32_t k = 0; k < file->fields; k++)
         if (file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i)
-            return err_set(e, ERR_INPUT, "its header names \"%s\" twice",
+            return err_set(e, ERR_INPUT, "%s \"%s\" twice",
+                           f->parquet ? "it has the column" : "its header names",
                            SHOWN(job->column[i].name));
     return add_field(file, meaning_field_of(job, i), kept, e);
 }
@@ -325,6 +326,12 @@ static enum err refuse_names(const char *name, const struct csv_format *f,
                              const char *other, struct errmsg *e)
 {
     char out[CSV_HINT_BYTES], near[CSV_NEAREST_BYTES], shown[CSV_SHOWN_BYTES];
+    if (f->parquet) {
+        const char *likely = nearest_name(near, names, f, false, name);
+        return err_set(e, ERR_INPUT, "it has no column \"%s\", which data.columns lists; %s",
+                       SHOWN(name),
+                       likely ? likely : "give the file this column, or do not list it");
+    }
     const char *hint = text_encoding_mark_bytes(line, bytes)
                            ? "a second byte order mark is before its first name: remove it"
                            : csv_hint_excel(line, bytes);
@@ -438,28 +445,61 @@ static enum err add_named_fields(struct csv_file *file, const struct csv_format 
     return err;
 }
 
+/* All fields are added. number: (fields) of their names. Returns a column that has none; NULL: there is no such column. */
+static const char *finish_fields(struct csv_file *file, const struct csv_format *f,
+                                 const struct vocabulary *names, const uint32_t *number)
+{
+    keep_by_place(file, f);
+    note_unread_fields(file, f, names, number);
+    return unnamed_column(file, f);
+}
+
+/* Of columns that have names. */
+static enum err check_kept_names(const struct csv_file *file, const struct csv_format *f,
+                                 const struct vocabulary *names, struct errmsg *e)
+{
+    char near[CSV_NEAREST_BYTES];
+    const char *kept = unkept_column(file, f), *twice = twice_kept(file, f);
+    if (kept)
+        return refuse_kept(file, f, kept, nearest_name(near, names, f, true, kept), e);
+    return twice ? refuse_twice(f, twice, e) : ERR_OK;
+}
+
 /* Read the header's names from `bytes` of text, without its line end. */
 static enum err fields_by_header(struct csv_file *file, const struct csv_format *f,
                                  const struct csv_piece *p, size_t begin, size_t end, size_t bytes,
                                  struct errmsg *e)
 {
-    char *text = p->text + begin, near[CSV_NEAREST_BYTES];
+    char *text = p->text + begin;
     struct vocabulary names = {0};
     enum err err = add_named_fields(file, f, &p->grammar, text, bytes, p->mark, &names, e);
-    if (!err) {
-        keep_by_place(file, f);
-        note_unread_fields(file, f, &names, p->mark);
-    }
-    const char *name = err ? NULL : unnamed_column(file, f);
-    const char *kept = err || name ? NULL : unkept_column(file, f);
-    const char *twice = err || name ? NULL : twice_kept(file, f);
+    const char *name = err ? NULL : finish_fields(file, f, &names, p->mark);
     if (name)
         err = refuse_names(name, f, &names, text, bytes, other_header(f, p, begin, end), e);
-    else if (kept)
-        err = refuse_kept(file, f, kept, nearest_name(near, &names, f, true, kept), e);
-    else if (twice)
-        err = refuse_twice(f, twice, e);
+    else if (!err)
+        err = check_kept_names(file, f, &names, e);
     vocabulary_close(&names);
+    return err;
+}
+
+enum err csv_file_columns(struct csv_file *file, const struct csv_format *f,
+                          const char *const *name, uint32_t columns, struct errmsg *e)
+{
+    struct vocabulary names = {0};
+    uint32_t *number = mem_zalloc(columns, sizeof *number);
+    enum err err = number ? ERR_OK : err_memory(e);
+    for (uint32_t i = 0; i < columns && !err; i++) {
+        err = vocabulary_add(&names, name[i], strlen(name[i]), &number[i])
+                  ? err_memory(e)
+                  : add_named_field(file, f, name[i], strlen(name[i]), e);
+    }
+    const char *unnamed = err ? NULL : finish_fields(file, f, &names, number);
+    if (unnamed)
+        err = refuse_names(unnamed, f, &names, "", 0, NULL, e);
+    else if (!err)
+        err = check_kept_names(file, f, &names, e);
+    vocabulary_close(&names);
+    mem_free(number);
     return err;
 }
 

@@ -46,6 +46,17 @@ enum err csv_file_skip_mark(struct csv_piece *p, size_t *mark_bytes, struct errm
  * that the header does not name, or names twice; a header that cannot be read; ERR_NOMEM. */
 enum err csv_file_begin(struct csv_file *file, struct csv_piece *p, const struct csv_format *f,
                         struct errmsg *e) MUST_CHECK;
+/* Find the fields of a file of another format, whose columns have these names: all are fields, in their order. Errors: as
+ * csv_file_begin. */
+enum err csv_file_columns(struct csv_file *file, const struct csv_format *f,
+                          const char *const *name, uint32_t columns, struct errmsg *e) MUST_CHECK;
 void csv_file_close(struct csv_file *file);
+
+/* ---- parquet_rows.c ---- */
+struct parquet;
+/* Open a Parquet file, and find its fields: those that are read. Errors name the file. ERR_INPUT: it cannot be read, lacks a
+ * column, or has one of a type that does not fit, or that the first file has with another type; ERR_NOMEM. */
+enum err parquet_rows_begin(struct csv_file *file, const struct csv_format *f, struct parquet *p,
+                            struct errmsg *e) MUST_CHECK;
 
 #endif

@@ -64,6 +64,7 @@ struct csv_format {
     const struct job_csv *job;
     struct csv_grammar grammar;
     bool libsvm;                 /* the text is libsvm, not csv */
+    bool parquet;                /* columns of Parquet files, and no text */
     const struct csv_keep *keep; /* NULL: no text is kept */
     struct meaning meaning;
 };
@@ -74,7 +75,8 @@ enum err csv_format_init(struct csv_format *f, const struct job_csv *job,
                          struct errmsg *e) MUST_CHECK;
 void csv_format_close(struct csv_format *f);
 
-struct csv_batch; /* csv_batch.h */
+struct csv_batch;     /* csv_batch.h */
+struct parquet_piece; /* arrow/parquet.h */
 
 /* The names of the header, or of the job's columns if the file has none. */
 enum { CSV_HEADER_NAMES = 64 }; /* more are not compared, except as a whole line */
@@ -121,9 +123,10 @@ struct csv_piece {
     uint64_t present_rows; /* allocated */
     struct csv_text *kept; /* (rows, keep->columns) in the text; NULL: none is kept */
     uint64_t rows, kept_room;
-    struct csv_batch *batch; /* of rows that are not encoded yet */
-    struct learned learned;  /* by the rows of the thread */
-    uint64_t bad, bad_lines; /* bad_lines: their lines; a field in quotes can have many */
+    struct csv_batch *batch;       /* of rows that are not encoded yet */
+    struct parquet_piece *parquet; /* rows as a Parquet file has them, in place of the text */
+    struct learned learned;        /* by the rows of the thread */
+    uint64_t bad, bad_lines;       /* bad_lines: their lines; a field in quotes can have many */
     uint64_t first_bad_line;
     uint32_t first_bad_field; /* at fault; CSV_NO_FIELD: the row itself is */
     struct errmsg first_bad;
@@ -198,5 +201,17 @@ void libsvm_row(struct csv_piece *p, const struct csv_format *f, const char *lin
                 uint64_t number);
 /* Add a row without a label: its pairs alone, up to a newline. */
 void libsvm_pairs(struct csv_piece *p, const struct csv_format *f, const char *text);
+
+/* ---- parquet_rows.c ---- */
+
+/* As csv_rows, of p->parquet. */
+enum err parquet_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e) MUST_CHECK;
+
+/* A row's place as the number of a line, which no text has. Both count from 0, as in pyarrow. */
+enum { PARQUET_ROW_BITS = 40 };
+static inline uint64_t parquet_line(uint32_t group, uint64_t row)
+{
+    return (group + UINT64_C(1)) << PARQUET_ROW_BITS | row;
+}
 
 #endif

@@ -81,8 +81,8 @@ static void say_seen(const struct dataset *d, const struct reading *r)
                      "%s: no row has the label 0, but class numbers start at 0; if those of the "
                      "file start at 1, %s",
                      r->key,
-                     job_reads_csv(r->job) ? "list them: classes: [\"1\", \"2\"]"
-                                           : "subtract 1 from them");
+                     job_reads_values(r->job) ? "list them: classes: [\"1\", \"2\"]"
+                                              : "subtract 1 from them");
 }
 
 static void see_labels(struct dataset *d)

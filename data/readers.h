@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_DATA_READERS_H
 #define GRADWIRE_DATA_READERS_H
 
+#include <math.h>
 #include <stdint.h>
 
 #include "common/process/paths.h"
@@ -40,7 +41,18 @@ enum err reading_paths(struct paths *p, const struct reading *r, struct errmsg *
 
 /* Add a row; a label that is NaN is a bad row's. */
 void dataset_see(struct dataset_seen *s, float label, float weight);
-void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next);
+static inline void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next)
+{
+    if (!s->any || !next->any) {
+        *s = next->any ? *next : *s;
+        return;
+    }
+    s->weighs |= next->weighs;
+    s->min = fminf(s->min, next->min);
+    s->max = fmaxf(s->max, next->max);
+    for (size_t i = 0; i < DATASET_SEEN_CLASSES / 64; i++)
+        s->classes[i] |= next->classes[i];
+}
 
 /* A reader: it is in the file of its format, which has a row in JOB_FORMATS (job/job.h). */
 struct reader_type {

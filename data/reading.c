@@ -131,19 +131,6 @@ void dataset_see(struct dataset_seen *s, float label, float weight)
     dataset_see_also(s, &row);
 }
 
-void dataset_see_also(struct dataset_seen *s, const struct dataset_seen *next)
-{
-    if (!s->any || !next->any) {
-        *s = next->any ? *next : *s;
-        return;
-    }
-    s->weighs |= next->weighs;
-    s->min = fminf(s->min, next->min);
-    s->max = fmaxf(s->max, next->max);
-    for (size_t i = 0; i < DATASET_SEEN_CLASSES / 64; i++)
-        s->classes[i] |= next->classes[i];
-}
-
 /* The shape of rows, and what it tells the job. Apart from dataset.c, so that a program that reads a trained model needs no
  * readers of files. */
 

@@ -567,10 +567,11 @@ static enum err csv_check_columns(struct job_reader *r)
         enum column_kind kind = csv->column[i].kind;
         label |= kind == COLUMN_LABEL;
         features |= kind != COLUMN_LABEL && kind != COLUMN_WEIGHT && kind != COLUMN_IGNORE;
-        if (csv->header == HEADER_NAMES && !csv->column[i].name[0])
+        if (!csv->column[i].name[0] &&
+            (csv->header == HEADER_NAMES || r->job->data.format == DATA_PARQUET))
             return job_refuse(
-                r, NULL, "data.columns",
-                "column %u has no name; data.header: names needs a name for every column", i);
+                r, NULL, "data.columns", "column %u has no name; %s needs a name for every column",
+                i, csv->header == HEADER_NAMES ? "data.header: names" : "data.format: parquet");
     }
     const struct job_rule rules[] = {
         {!label, "data.columns", NULL, "no column is the label; add one, like - label: income"},
@@ -598,6 +599,11 @@ bool job_reads_csv(const struct job *job)
            (job->data.format == DATA_SYNTHETIC && job->data.synthetic != SYNTHETIC_DIGITS);
 }
 
+bool job_reads_values(const struct job *job)
+{
+    return job_reads_csv(job) || job->data.format == DATA_PARQUET;
+}
+
 #define FORMAT_ROWS(kind, word, rows, meaning) [DATA_##kind] = rows,
 bool job_reads_columns(const struct job *job)
 {
@@ -623,22 +629,24 @@ bool job_has_weights(const struct job *job)
 enum err job_check_csv(struct job_reader *r)
 {
     const struct job *job = r->job;
-    bool libsvm = job->data.format == DATA_LIBSVM;
+    const bool libsvm = job->data.format == DATA_LIBSVM, parquet = job->data.format == DATA_PARQUET;
+    const char *format = libsvm ? "libsvm" : parquet ? "parquet" : "csv";
     if (!job_reads_columns(job))
         return ERR_OK;
     if (!job->data.csv.columns)
-        return job_refuse(r, job_given(r, "data.format"), "data.columns", "it is missing; %s",
-                          libsvm ? "libsvm needs [label, keys: {name: features, max_values: 64}]"
-                                 : "csv needs the list of columns");
+        return job_refuse(
+            r, job_given(r, "data.format"), "data.columns", "it is missing; %s needs %s", format,
+            libsvm ? "[label, keys: {name: features, max_values: 64}]" : "the list of columns");
     if (job->model.rank > 1)
         return job_refuse(r, NULL, "model.input.shape",
-                          "rows of %s data have one dimension: [features], or auto",
-                          libsvm ? "libsvm" : "csv");
+                          "rows of %s data have one dimension: [features], or auto", format);
     if (job->data.scale != 1)
-        return job_refuse(
-            r, NULL, "data.scale", "%s",
-            libsvm ? "libsvm's values are not scaled; remove it"
-                   : "csv columns have a scale of their own; write - number: {scale: standard}");
+        return libsvm
+                   ? job_refuse(r, NULL, "data.scale", "libsvm's values are not scaled; remove it")
+                   : job_refuse(r, NULL, "data.scale",
+                                "%s columns have a scale of their own; write - number: {scale: "
+                                "standard}",
+                                format);
     enum err err = libsvm ? job_check_libsvm(r) : csv_check_columns(r);
     if (!err && !libsvm)
         err = check_separators(r);

@@ -239,7 +239,8 @@ static void write_texts(FILE *out, const char *texts)
 /* A key without meaning for this job's data.format. */
 static bool of_another_format(const struct job_key *key, const struct job *job)
 {
-    if (key->heeded == job_reads_csv || key->heeded == job_reads_columns)
+    if (key->heeded == job_reads_csv || key->heeded == job_reads_values ||
+        key->heeded == job_reads_columns)
         return !key->heeded(job);
     return strncmp(key->path, "data.synthetic", strlen("data.synthetic")) == 0 &&
            (job->data.format != DATA_SYNTHETIC || (key->heeded && !key->heeded(job)));

@@ -88,6 +88,9 @@ enum job_labels {
     X(CIFAR10, cifar10, ARRAYS, "The binary batches of CIFAR-10, of shape `[32, 32, 3]`.")         \
     X(CSV, csv, COLUMNS, "Text with one row per line; `data.columns` describes its columns.")      \
     X(LIBSVM, libsvm, COLUMNS, "Text with one row per line: `label index:value index:value ...`.") \
+    X(PARQUET, parquet, COLUMNS,                                                                   \
+      "Columns of Apache Parquet files, which `data.columns` names. Needs the module of "          \
+      "`./gradwire setup arrow`.")                                                                 \
     X(NPY, npy, ARRAYS, "NumPy arrays, in `.npy` or `.npz` files.")                                \
     ALIAS(NPY, npy, npz)
 
@@ -520,6 +523,8 @@ char job_delimiter_char(const struct job_csv *csv);
 char job_escape_char(const struct job_csv *csv);
 /* Returns whether rows come from csv text, read or generated. */
 bool job_reads_csv(const struct job *job);
+/* Same, or from columns of Parquet: then data.columns describes values with names, which can be missing. */
+bool job_reads_values(const struct job *job);
 /* Same, or from libsvm text: then data.columns describes the rows. */
 bool job_reads_columns(const struct job *job);
 /* Returns whether the rows are generated clicks, for which the best possible scores are known. */

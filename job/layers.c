@@ -573,7 +573,7 @@ const char *job_unread_warning(const struct job *job, char *out, size_t bytes)
 {
     enum { NAMES = 3 };
     char names[NAMES * (PRINTABLE_NAME_BYTES + 2)] = "", more[32] = "";
-    const bool some = job_reads_csv(job) && !reads_all(job);
+    const bool some = job_reads_values(job) && !reads_all(job);
     size_t at = 0;
     uint32_t n = 0;
     for (uint32_t i = 0; some && i < job->data.csv.columns; i++) {

@@ -87,8 +87,11 @@ static bool is_of_clicks(const struct job *job)
 #define OF_CSV                                                                                     \
     HEEDED(job_reads_csv, "it is for csv data: data.format: csv, or synthetic with "               \
                           "data.synthetic: census or clicks; remove it")
+#define OF_VALUES                                                                                  \
+    HEEDED(job_reads_values, "it is for data.format: csv or parquet, or synthetic with "           \
+                             "data.synthetic: census or clicks; remove it")
 #define OF_COLUMNS                                                                                 \
-    HEEDED(job_reads_columns, "it is for data.format: csv or libsvm, or synthetic with "           \
+    HEEDED(job_reads_columns, "it is for data.format: csv, libsvm or parquet, or synthetic with "  \
                               "data.synthetic: census or clicks; remove it")
 
 static const struct job_key keys[] = {
@@ -121,7 +124,9 @@ static const struct job_key keys[] = {
             EXAMPLE("train-09.csv.gz"), .fallback_doc = "none"),
     JOB_KEY("data.scale", REAL, data.scale,
             "Divide all inputs by this number: each is rounded to float32, and multiplied by the "
-            "float32 1 / scale. Not for `libsvm`, and not for `csv`, whose columns have a `scale`.",
+            "float32 1 / scale. Not for `libsvm`, and not for `csv` and `parquet`, whose columns "
+            "have a "
+            "`scale`.",
             EXAMPLE("255"), SCALES, .identity = true, .fallback = "1"),
     JOB_KEY("data.synthetic", WORD, data.synthetic,
             "The rows to generate. `digits`: images of shape [28, 28]. `census`: csv text like "
@@ -153,9 +158,10 @@ static const struct job_key keys[] = {
         "data.columns", COLUMNS, data.csv.columns,
         "The columns in the order of the file. Write each as `KIND`, `KIND: NAME` or `KIND: "
         "{option: value}`. Each column gives features: the numbers of the model's input, in this "
-        "order. `libsvm` has two columns: `[label, keys: {name: features, max_values: 64}]`.",
+        "order. `libsvm` has two columns: `[label, keys: {name: features, max_values: 64}]`. "
+        "`parquet` finds the columns of its files by name, in any order, and reads no others.",
         EXAMPLE("[{number: age}, {label: income}]"), .identity = true,
-        .fallback_doc = "required by `csv` and `libsvm`", OF_COLUMNS),
+        .fallback_doc = "required by `csv`, `libsvm` and `parquet`", OF_COLUMNS),
     COLUMN_KEY("", CHOICE, kind, "One column.", EXAMPLE("{number: age}"), .words = column_words),
     COLUMN_NAME("number", "age"),
     COLUMN_KEY(".number.scale", WORD, scale,
@@ -275,37 +281,42 @@ static const struct job_key keys[] = {
             "`csv`: ignore the lines that begin with this text. Empty lines are always ignored.",
             EXAMPLE("\"#\""), .identity = true, .fallback_doc = "none", OF_CSV),
     JOB_KEY("data.missing", TEXTS, data.csv.missing,
-            "`csv`: the texts that mark a missing value: one text or a list.",
-            EXAMPLE("[\"\", \"?\"]"), .identity = true, .fallback = "", OF_CSV),
+            "`csv`, `parquet`: the texts that mark a missing value: one text or a list. A null of "
+            "Parquet is missing, too.",
+            EXAMPLE("[\"\", \"?\"]"), .identity = true, .fallback = "", OF_VALUES),
     JOB_KEY("data.bad_rows", WORD, data.csv.bad_rows,
-            "`csv`, `libsvm`: the effect of a row that cannot be read. `stop`: it ends the job. "
+            "`csv`, `libsvm`, `parquet`: the effect of a row that cannot be read. `stop`: it ends "
+            "the job. "
             "`skip`: the row keeps its index but has weight 0.",
             PER_PROCESS, EXAMPLE("skip"),
             WORDS(WORD("stop", BAD_ROWS_STOP), WORD("skip", BAD_ROWS_SKIP)), .fallback = "stop",
             OF_COLUMNS),
     JOB_KEY("data.bad_rows_max", U32, data.csv.bad_rows_max,
-            "`csv`, `libsvm`, with `bad_rows: skip`: the job ends if the training files or the "
+            "`csv`, `libsvm`, `parquet`, with `bad_rows: skip`: the job ends if the training files "
+            "or the "
             "evaluation files have more bad rows than this.",
             PER_PROCESS, EXAMPLE("100"), RANGE(0, UINT32_MAX), .fallback = "1000", OF_COLUMNS),
-    JOB_KEY(
-        "data.encoding", WORD, data.csv.encoding,
-        "`csv`, `libsvm`: the words, scales and buckets to use when [checkpoint.run](#checkpoint) "
-        "begins a new run. "
-        "`extend`: those of the last checkpoint, with new words appended. `keep`: those of the "
-        "last checkpoint; new words are unknown. `learn`: only those of the new data. "
-        "[next-run-data.md](next-run-data.md) says when each is right.",
-        PER_PROCESS, EXAMPLE("keep"),
-        WORDS(WORD("extend", ENCODING_EXTEND), WORD("keep", ENCODING_KEEP),
-              WORD("learn", ENCODING_LEARN)),
-        .fallback = "extend", OF_COLUMNS),
+    JOB_KEY("data.encoding", WORD, data.csv.encoding,
+            "`csv`, `libsvm`, `parquet`: the words, scales and buckets to use when "
+            "[checkpoint.run](#checkpoint) "
+            "begins a new run. "
+            "`extend`: those of the last checkpoint, with new words appended. `keep`: those of the "
+            "last checkpoint; new words are unknown. `learn`: only those of the new data. "
+            "[next-run-data.md](next-run-data.md) says when each is right.",
+            PER_PROCESS, EXAMPLE("keep"),
+            WORDS(WORD("extend", ENCODING_EXTEND), WORD("keep", ENCODING_KEEP),
+                  WORD("learn", ENCODING_LEARN)),
+            .fallback = "extend", OF_COLUMNS),
     JOB_KEY(
         "data.memory_mb", U32, data.memory_mb,
-        "`csv`, `libsvm`: how many MiB of training and evaluation rows a process keeps in memory. "
+        "`csv`, `libsvm`, `parquet`: how many MiB of training and evaluation rows a process keeps "
+        "in memory. "
         "The other rows are in a file in `data.spill`. 0: a quarter of the memory of the host or "
         "the cgroup. All processes that the launcher starts on one host share this quarter.",
         PER_PROCESS, EXAMPLE("4096"), RANGE(0, UINT32_MAX), .fallback = "0", OF_COLUMNS),
     JOB_KEY("data.spill", FOLDER, data.spill,
-            "`csv`, `libsvm`: the directory of the file for rows beyond `data.memory_mb`. The file "
+            "`csv`, `libsvm`, `parquet`: the directory of the file for rows beyond "
+            "`data.memory_mb`. The file "
             "has no name and disappears with its process. A relative path is relative to the job "
             "file's directory or, with `--set`, to the current directory.",
             PER_PROCESS, EXAMPLE("/var/tmp"), .fallback_doc = "TMPDIR, or /tmp", OF_COLUMNS),

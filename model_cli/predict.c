@@ -295,8 +295,9 @@ static enum err check_flags(const struct predict *p, struct errmsg *e)
 {
     const struct job *job = &p->model.folder.job;
     bool npy = wants_npy();
-    if (p->keep.columns && (!job_reads_csv(job) || job->data.format == DATA_LIBSVM))
-        return err_set(e, ERR_INPUT, "--keep is for csv: rows of another format have no columns");
+    if (p->keep.columns && !job_reads_values(job))
+        return err_set(e, ERR_INPUT,
+                       "--keep is for csv and Parquet: rows of another format have no columns");
     if (strcmp(flags_text("output"), "-") == 0)
         return err_set(e, ERR_INPUT, "--output=-: without --output the rows go to stdout");
     if (npy && !*flags_text("output"))

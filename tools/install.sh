@@ -14,8 +14,8 @@ installed there.
 For packages: DESTDIR=ROOT in the environment installs everything below ROOT. The command writes nothing else. An installed
 gradwire writes nothing to these directories, so all users can run it. If you are root, the programs are built as the owner
 of the source tree.
-To uninstall: rm -r DIR/bin/gradwire DIR/bin/gradwire-* DIR/share/gradwire DIR/share/man/man*/*gradwire* \
-    DIR/lib/libgradwire-predict.* DIR/lib/pkgconfig/gradwire-predict.pc DIR/include/gradwire-predict.h
+To uninstall: rm -rf DIR/bin/gradwire DIR/bin/gradwire-* DIR/share/gradwire DIR/share/man/man*/*gradwire* \
+    DIR/lib/gradwire DIR/lib/libgradwire-predict.* DIR/lib/pkgconfig/gradwire-predict.pc DIR/include/gradwire-predict.h
 HELP
 }
 
@@ -53,12 +53,14 @@ install_may_write() { # FOLDER
 # As root, build as the owner of the build directory, or else of the source tree, who can then build again without sudo.
 install_build() {
     local owner group
+    local -a module=()
     read -r owner group < <(stat -c '%u %g' "$ROOT/build" 2>/dev/null || stat -c '%u %g' "$ROOT")
     if [[ $EUID -eq 0 && $owner -ne 0 ]]; then
         HOME=$(getent passwd "$owner" | cut -d: -f6) setpriv --reuid="$owner" --regid="$group" --clear-groups \
             "$ROOT/gradwire" build
     else
-        build release "${PROGRAMS[@]}" gradwire-predict gradwire-manual
+        [[ ! -f $ROOT/build/arrow/gradwire-arrow.so ]] || module=(gradwire-arrow)
+        build release "${PROGRAMS[@]}" gradwire-predict gradwire-manual "${module[@]}"
     fi
 }
 

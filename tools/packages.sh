@@ -149,7 +149,11 @@ packages_need() { # GROUP...
 }
 
 setup() {
-    [[ $# -eq 0 ]] || die 2 "setup: '$1' is not known; it takes no arguments"
+    if [[ $* == arrow ]]; then
+        setup_arrow
+        return
+    fi
+    [[ $# -eq 0 ]] || die 2 "setup: '$1' is not known; it takes no argument, or arrow"
     packages_need build lint fuzz k8s
     say "setup is done"
 }

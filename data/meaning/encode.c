@@ -146,6 +146,14 @@ static enum err learned_note_float(struct learned *t, uint32_t cell, struct batc
     return ERR_OK;
 }
 
+/* The same of a number that is no text. */
+static enum err learned_note_number(struct learned *t, uint32_t cell, double number, bool sampled)
+{
+    const float v = rounding_flushed((float)number);
+    return sampled || rounding_picks(v) ? note_rounding(t, cell, rounding_key(number), v, sampled)
+                                        : ERR_OK;
+}
+
 /* A double has all digits of integers of up to 15 characters, and of what a double was printed as. */
 static enum err learned_note_double(struct learned *t, uint32_t cell, struct batch_text text,
                                     double v, bool sampled)
@@ -370,6 +378,9 @@ static void number_of_double(struct encoding *x, uint32_t row, double v)
         put_id(x, row, no_text, v);
     else
         schema_put_number(x->s, encode_row(x, row), x->field->cell, v);
+    x->t->seen[x->field->cell] |= isnan(v) ? LEARNED_MISSING : LEARNED_KNOWN;
+    if (encode_is_noted(x) && learned_is_rounded(in) && isfinite((float)v))
+        keep_error(x, learned_note_number(x->t, x->field->cell, v, row < x->sampled));
 }
 
 INLINED void encode_number(struct encoding *x, uint32_t row)

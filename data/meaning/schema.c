@@ -41,16 +41,6 @@ bool word_key(const struct job_key_column *c, uint64_t seed, const char *word, s
     return true;
 }
 
-bool word_key_missing(const struct job_key_column *c, uint64_t seed, uint64_t *key)
-{
-    if (c->missing == KEY_MISSING_NONE)
-        return false;
-    if (c->missing == KEY_MISSING_EMPTY)
-        return word_key(c, seed, "", 0, key);
-    *key = word_key_fold(c, c->missing_key);
-    return true;
-}
-
 /* ---- columns ---- */
 
 /* The words that the job gives, and one more for a missing value. */
@@ -207,16 +197,6 @@ enum err schema_new(struct table_schema **out, const struct job_csv *csv, struct
     }
     *out = s;
     return ERR_OK;
-}
-
-void schema_round(struct table_schema *s)
-{
-    for (uint32_t i = 0; i < s->inputs; i++) {
-        s->input[i].wide = 0;
-        s->input[i].missing_value = (double)(float)s->input[i].missing_value;
-        buckets_round(&s->input[i].buckets);
-    }
-    s->wide = 0;
 }
 
 struct table_schema *table_schema_ref(struct table_schema *s)

@@ -66,13 +66,21 @@ uint64_t word_key_seed(const char *space);
  * False: the word is not an integer below 2^64. */
 bool word_key(const struct job_key_column *c, uint64_t seed, const char *word, size_t bytes,
               uint64_t *key);
-/* The key of a missing value. False: a missing value has no key. */
-bool word_key_missing(const struct job_key_column *c, uint64_t seed, uint64_t *key);
-
 /* The key modulo the buckets, if the column has buckets. */
 static inline uint64_t word_key_fold(const struct job_key_column *c, uint64_t key)
 {
     return c->buckets ? key % c->buckets : key;
+}
+
+/* The key of a missing value. False: a missing value has no key. */
+static inline bool word_key_missing(const struct job_key_column *c, uint64_t seed, uint64_t *key)
+{
+    if (c->missing == KEY_MISSING_NONE)
+        return false;
+    if (c->missing == KEY_MISSING_EMPTY)
+        return word_key(c, seed, "", 0, key);
+    *key = word_key_fold(c, c->missing_key);
+    return true;
 }
 
 /* A lookup of a layer, as struct job_lookup. */
@@ -231,7 +239,15 @@ enum err schema_new(struct table_schema **s, const struct job_csv *csv,
 enum err schema_look_up(struct table_schema *s, const struct job *job, struct errmsg *e) MUST_CHECK;
 /* Numbers with a scale or buckets become floats before they are scaled, as in release 0.1.0 (encoding.json without
  * `arithmetic`). Call before the first row. */
-void schema_round(struct table_schema *s);
+static inline void schema_round(struct table_schema *s)
+{
+    for (uint32_t i = 0; i < s->inputs; i++) {
+        s->input[i].wide = 0;
+        s->input[i].missing_value = (double)(float)s->input[i].missing_value;
+        buckets_round(&s->input[i].buckets);
+    }
+    s->wide = 0;
+}
 /* Whether the number for missing ones is in another bucket if it is rounded to float32. */
 bool schema_fill_moves(const struct schema_input *in);
 struct table_schema *table_schema_ref(struct table_schema *s);

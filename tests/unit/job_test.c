@@ -810,7 +810,7 @@ static void features_to_come_are_refused_unless_they_are_off(void **state)
     refused_set(
         "data.format=tfrecord",
         "--set data.format: 'tfrecord' is not supported yet; allowed: idx, synthetic, cifar10, "
-        "csv, libsvm, npy, npz");
+        "csv, libsvm, parquet, npy, npz");
     refused_set(
         "recovery=partial",
         "--set recovery: not supported yet (restoring only a lost shard (partial)); remove it");
@@ -1170,8 +1170,8 @@ static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
 #define OF_CLICKS "it has no effect without data.synthetic: clicks; remove it"
 #define CLICK_COLUMNS "data.columns=[label: y, number: x]", "model.input.shape=auto"
 #define OF_COLUMNS                                                                                 \
-    "it is for data.format: csv or libsvm, or synthetic with data.synthetic: census or clicks; "   \
-    "remove it"
+    "it is for data.format: csv, libsvm or parquet, or synthetic with data.synthetic: census or "  \
+    "clicks; remove it"
 #define OF_CSV                                                                                     \
     "it is for csv data: data.format: csv, or synthetic with data.synthetic: census or clicks; "   \
     "remove it"
@@ -1235,7 +1235,13 @@ static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
         {least, "data.escape", "backslash", OF_CSV, {NULL}},
         {least, "data.trim", "true", OF_CSV, {NULL}},
         {least, "data.comment", "\"#\"", OF_CSV, {NULL}},
-        {least, "data.missing", "[\"\", \"?\"]", OF_CSV, {NULL}},
+        {least,
+         "data.missing",
+         "[\"\", \"?\"]",
+         "it is for data.format: csv or parquet, or synthetic with data.synthetic: census or "
+         "clicks; "
+         "remove it",
+         {NULL}},
         {least, "data.bad_rows", "skip", OF_COLUMNS, {NULL}},
         {least, "data.bad_rows_max", "5", OF_COLUMNS, {NULL}},
         {least, "data.memory_mb", "64", OF_COLUMNS, {NULL}},

@@ -377,9 +377,9 @@ static void what_libsvm_cannot_have_is_refused(void **state)
         {"format: libsvm, delimiter: tab, " COLUMNS,
          "data.delimiter: it is for csv data: data.format: csv, or synthetic with data.synthetic: "
          "census or clicks; remove it"},
-        {"format: idx, bad_rows: skip",
-         "data.bad_rows: it is for data.format: csv or libsvm, or synthetic with data.synthetic: "
-         "census or clicks; remove it"},
+        {"format: idx, bad_rows: skip", "data.bad_rows: it is for data.format: csv, libsvm or "
+                                        "parquet, or synthetic with data.synthetic: "
+                                        "census or clicks; remove it"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -1,0 +1,234 @@
+// The module gradwire-arrow: Parquet files by Apache Arrow C++, as batches of columns in Arrow's C data interface (arrow.h). It is
+// loaded by a process whose job names such a file, and nothing else of gradwire links Arrow. No exception leaves it, and it
+// decodes on the caller's thread.
+#include <arrow/api.h>
+#include <arrow/c/bridge.h>
+#include <arrow/io/file.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/arrow/schema.h>
+#include <parquet/file_reader.h>
+#include <parquet/metadata.h>
+#include <parquet/properties.h>
+
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "data/arrow/arrow.h"
+
+struct arrow_file {
+    std::unique_ptr<parquet::arrow::FileReader> reader;
+    std::shared_ptr<arrow::Schema> schema;
+    std::vector<std::vector<int>> leaves; // of each column
+    std::unique_ptr<arrow::RecordBatchReader> batches;
+    uint32_t group = 0;
+    std::vector<uint32_t> columns; // that are read
+    int64_t rows = 0;              // that the group still has
+};
+
+namespace
+{
+
+constexpr int64_t BUFFER_BYTES = 128 << 10; // of a column chunk
+
+arrow_answer answer(const arrow::Status &s, arrow_why *why)
+{
+    if (s.ok())
+        return ARROW_DONE;
+    std::snprintf(why->text, sizeof why->text, "%s", s.message().c_str());
+    return s.IsOutOfMemory() ? ARROW_NO_MEMORY : ARROW_WRONG;
+}
+
+// The answer of a function; an exception becomes one, too.
+template <typename F>
+arrow_answer guarded(arrow_why *why, F f)
+{
+    try {
+        return answer(f(), why);
+    } catch (const std::bad_alloc &) {
+        return answer(arrow::Status::OutOfMemory("std::bad_alloc"), why);
+    } catch (const std::exception &e) {
+        return answer(arrow::Status::Invalid(e.what()), why);
+    } catch (...) {
+        return answer(arrow::Status::Invalid("an unknown exception"), why);
+    }
+}
+
+void add_leaves(const parquet::arrow::SchemaField &field, std::vector<int> *out)
+{
+    if (field.is_leaf())
+        out->push_back(field.column_index);
+    for (const auto &child : field.children)
+        add_leaves(child, out);
+}
+
+arrow::Status open_file(arrow_file *f, const char *path)
+{
+    ARROW_ASSIGN_OR_RAISE(auto file, arrow::io::ReadableFile::Open(path));
+    parquet::ReaderProperties reading;
+    reading.enable_buffered_stream(); // a row group can be larger than the memory
+    reading.set_buffer_size(BUFFER_BYTES);
+    parquet::ArrowReaderProperties columns(false); // on this thread
+    columns.set_pre_buffer(false);
+    parquet::arrow::FileReaderBuilder builder;
+    ARROW_RETURN_NOT_OK(builder.Open(file, reading));
+    ARROW_RETURN_NOT_OK(builder.properties(columns)->Build(&f->reader));
+    ARROW_RETURN_NOT_OK(f->reader->GetSchema(&f->schema));
+    for (const auto &field : f->reader->manifest().schema_fields)
+        add_leaves(field, &f->leaves.emplace_back());
+    return arrow::Status::OK();
+}
+
+arrow::Status begin_group(arrow_file *f, uint32_t rows)
+{
+    std::vector<int> leaves;
+    for (uint32_t c : f->columns)
+        leaves.insert(leaves.end(), f->leaves[c].begin(), f->leaves[c].end());
+    f->reader->set_batch_size(rows);
+    f->rows = f->reader->parquet_reader()->metadata()->RowGroup(static_cast<int>(f->group))->num_rows();
+    ARROW_ASSIGN_OR_RAISE(f->batches,
+                          f->reader->GetRecordBatchReader({static_cast<int>(f->group)}, leaves));
+    return arrow::Status::OK();
+}
+
+// The reader has the columns in the order of the file.
+arrow::Result<std::shared_ptr<arrow::RecordBatch>> in_order(const arrow_file *f,
+                                                            const arrow::RecordBatch &batch)
+{
+    std::vector<std::shared_ptr<arrow::Array>> arrays;
+    std::vector<std::shared_ptr<arrow::Field>> fields;
+    for (uint32_t c : f->columns) {
+        size_t at = 0;
+        for (uint32_t other : f->columns)
+            at += other < c;
+        if (at >= static_cast<size_t>(batch.num_columns()))
+            return arrow::Status::Invalid("a column is not there");
+        arrays.push_back(batch.column(static_cast<int>(at)));
+        fields.push_back(batch.schema()->field(static_cast<int>(at)));
+    }
+    return arrow::RecordBatch::Make(arrow::schema(fields), batch.num_rows(), arrays);
+}
+
+arrow::Status next_batch(arrow_file *f, ArrowArray *out)
+{
+    std::shared_ptr<arrow::RecordBatch> batch;
+    out->release = nullptr;
+    if (f->columns.empty())
+        return arrow::Status::Invalid("no column is read");
+    ARROW_RETURN_NOT_OK(f->batches->ReadNext(&batch));
+    f->rows -= batch ? batch->num_rows() : 0;
+    if (f->rows < 0 || (!batch && f->rows > 0))
+        return arrow::Status::Invalid("it has other rows than the file's footer says");
+    if (!batch)
+        return arrow::Status::OK();
+    ARROW_RETURN_NOT_OK(batch->Validate());
+    ARROW_ASSIGN_OR_RAISE(batch, in_order(f, *batch));
+    return arrow::ExportRecordBatch(*batch, out);
+}
+
+// Which column is it? The first that cannot be read alone.
+arrow::Status blame(arrow_file *f, const arrow::Status &s)
+{
+    if (s.ok() || s.IsOutOfMemory())
+        return s;
+    for (uint32_t c : f->columns) {
+        arrow_why why = {""};
+        const auto read = [&] {
+            ARROW_ASSIGN_OR_RAISE(auto batches,
+                                  f->reader->GetRecordBatchReader({static_cast<int>(f->group)},
+                                                                  f->leaves[c]));
+            return batches->ToRecordBatches().status();
+        };
+        if (guarded(&why, read) == ARROW_WRONG)
+            return arrow::Status::Invalid("column \"", f->schema->field(static_cast<int>(c))->name(),
+                                          "\": ", why.text);
+    }
+    return s;
+}
+
+arrow_answer blamed(arrow_file *f, arrow_why *why, arrow_answer a)
+{
+    const arrow::Status s = arrow::Status::Invalid(why->text);
+    return a == ARROW_WRONG ? guarded(why, [&] { return blame(f, s); }) : a;
+}
+
+// ---- the table ----
+
+arrow_answer open(arrow_file **out, const char *path, arrow_why *why)
+{
+    auto f = std::unique_ptr<arrow_file>(new (std::nothrow) arrow_file);
+    if (!f)
+        return ARROW_NO_MEMORY;
+    const arrow_answer a = guarded(why, [&] { return open_file(f.get(), path); });
+    if (a == ARROW_DONE)
+        *out = f.release();
+    return a;
+}
+
+void close(arrow_file *f)
+{
+    delete f;
+}
+
+arrow_answer schema(arrow_file *f, ArrowSchema *out, arrow_why *why)
+{
+    return guarded(why, [&] { return arrow::ExportSchema(*f->schema, out); });
+}
+
+uint32_t groups(const arrow_file *f)
+{
+    return static_cast<uint32_t>(f->reader->num_row_groups());
+}
+
+uint64_t rows(const arrow_file *f, uint32_t group)
+{
+    const int64_t n =
+        f->reader->parquet_reader()->metadata()->RowGroup(static_cast<int>(group))->num_rows();
+    return n < 0 ? 0 : static_cast<uint64_t>(n);
+}
+
+arrow_span chunk(const arrow_file *f, uint32_t group, uint32_t column)
+{
+    arrow_span span = {0, 0};
+    arrow_why why;
+    if (f->leaves[column].empty())
+        return span;
+    (void)guarded(&why, [&] {
+        const auto of = f->reader->parquet_reader()
+                            ->metadata()
+                            ->RowGroup(static_cast<int>(group))
+                            ->ColumnChunk(f->leaves[column][0]);
+        const bool dictionary = of->has_dictionary_page() && of->dictionary_page_offset() > 0 &&
+                                of->dictionary_page_offset() < of->data_page_offset();
+        const int64_t at = dictionary ? of->dictionary_page_offset() : of->data_page_offset();
+        const int64_t bytes = of->total_compressed_size();
+        if (at >= 0 && bytes >= 0)
+            span = {static_cast<uint64_t>(at), static_cast<uint64_t>(bytes)};
+        return arrow::Status::OK();
+    });
+    return span;
+}
+
+arrow_answer begin(arrow_file *f, uint32_t group, const uint32_t *column, uint32_t columns,
+                   uint32_t rows, arrow_why *why)
+{
+    const arrow_answer a = guarded(why, [&] {
+        f->group = group;
+        f->columns.assign(column, column + columns);
+        return begin_group(f, rows);
+    });
+    return blamed(f, why, a);
+}
+
+arrow_answer next(arrow_file *f, ArrowArray *out, arrow_why *why)
+{
+    return blamed(f, why, guarded(why, [&] { return next_batch(f, out); }));
+}
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) const arrow_module ARROW_MODULE;
+const arrow_module ARROW_MODULE = {open, close, schema, groups, rows, chunk, begin, next};

@@ -1,0 +1,409 @@
+/* Parquet files in pieces: a few rows of a batch of the module's, which frees it behind the last of them. The module is found where
+ * the programs are. */
+#include "data/arrow/parquet.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "common/base/printable.h"
+#include "common/base/sha256.h"
+
+enum { BATCH_ROWS = 1 << 14, PIECE_ROWS = 1 << 11, CHUNK_BYTES = 1 << 20, READ_BYTES = 1 << 18 };
+
+/* Texts of a piece. */
+struct parquet_chunk {
+    struct parquet_chunk *next;
+    size_t used, bytes;
+    char at[];
+};
+
+/* ---- the module ---- */
+
+#define TEXT_OF(name) #name
+#define SYMBOL_OF(name) TEXT_OF(name)
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const struct arrow_module *module;
+static struct errmsg unloaded;
+
+/* In build/arrow/ if this program is build/worker/worker, or installed: in lib/gradwire/ next to bin/. */
+static void load_module(void)
+{
+    static const char *const place[] = {"../arrow", "../lib/gradwire"};
+    char own[PATH_MAX], path[PATH_MAX + 64];
+    ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
+    own[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(own, '/');
+    if (slash)
+        *slash = '\0';
+    for (size_t i = 0; i < sizeof place / sizeof place[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s/gradwire-arrow.so", own, place[i]);
+        if (access(path, F_OK) != 0)
+            continue;
+        void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        module = handle ? dlsym(handle, SYMBOL_OF(ARROW_MODULE)) : NULL;
+        if (!module)
+            (void)err_set(&unloaded, ERR_INPUT,
+                          "the module gradwire-arrow does not fit: %s; run: ./gradwire setup arrow",
+                          dlerror());
+        return;
+    }
+    (void)err_set(&unloaded, ERR_INPUT,
+                  "Parquet files need the module gradwire-arrow, which is not there; run: "
+                  "./gradwire setup arrow");
+}
+
+static enum err load_once(const struct arrow_module **out, struct errmsg *e)
+{
+    (void)pthread_once(&once, load_module);
+    if (!module)
+        return err_set(e, ERR_INPUT, "%s", unloaded.text);
+    *out = module;
+    return ERR_OK;
+}
+
+/* ---- files ---- */
+
+static enum err error_of(enum arrow_answer a, const struct arrow_why *why, struct errmsg *e)
+{
+    if (a == ARROW_NO_MEMORY)
+        return err_memory(e);
+    return err_set(e, ERR_INPUT, "%s", PRINTABLE(why->text));
+}
+
+static void file_unref(struct parquet_file *f)
+{
+    if (!f || atomic_fetch_sub(&f->refs, 1) > 1)
+        return;
+    if (f->arrow)
+        f->module->close(f->arrow);
+    if (f->schema.release)
+        f->schema.release(&f->schema);
+    if (f->fd >= 0)
+        (void)close(f->fd);
+    mem_free(f->column);
+    mem_free(f);
+}
+
+static struct parquet_file *file_ref(struct parquet_file *f)
+{
+    (void)atomic_fetch_add(&f->refs, 1);
+    return f;
+}
+
+static void batch_unref(struct parquet_batch *b)
+{
+    if (!b || atomic_fetch_sub(&b->refs, 1) > 1)
+        return;
+    if (b->rows.release)
+        b->rows.release(&b->rows);
+    file_unref(b->file);
+    mem_free(b);
+}
+
+enum err parquet_new(struct parquet **out, struct errmsg *e)
+{
+    struct parquet *p = mem_zalloc(1, sizeof *p);
+    if (!p)
+        return err_memory(e);
+    enum err err = load_once(&p->module, e);
+    if (err)
+        mem_free(p);
+    else
+        *out = p;
+    return err;
+}
+
+void parquet_close(struct parquet *p)
+{
+    batch_unref(p->batch);
+    file_unref(p->file);
+    p->batch = NULL;
+    p->file = NULL;
+}
+
+void parquet_free(struct parquet *p)
+{
+    if (!p)
+        return;
+    parquet_close(p);
+    file_unref(p->first);
+    mem_free(p);
+}
+
+static enum err open_parquet(struct parquet *p, struct parquet_file *f, struct errmsg *e)
+{
+    struct arrow_why why = {""};
+    char path[32]; /* the same file, if another has taken its name */
+    f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    if (f->fd < 0 || fstat(f->fd, &f->opened) != 0)
+        return err_set(e, errno == ENOENT ? ERR_INPUT : err_of_errno(errno), "%s", strerror(errno));
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", f->fd);
+    enum arrow_answer a = p->module->open(&f->arrow, path, &why);
+    if (a == ARROW_DONE)
+        a = p->module->schema(f->arrow, &f->schema, &why);
+    f->column = mem_zalloc((size_t)f->schema.n_children + 1, sizeof *f->column);
+    if (a == ARROW_DONE && !f->column)
+        return err_memory(e);
+    return a == ARROW_DONE ? ERR_OK : error_of(a, &why, e);
+}
+
+enum err parquet_open(struct parquet *p, const char *path, struct errmsg *e)
+{
+    struct parquet_file *f = mem_zalloc(1, sizeof *f);
+    if (!f)
+        return err_memory(e);
+    *f = (struct parquet_file){.refs = 1, .module = p->module, .fd = -1, .path = path};
+    enum err err = open_parquet(p, f, e);
+    if (err) {
+        file_unref(f);
+        return err;
+    }
+    p->first = p->first ? p->first : file_ref(f);
+    p->file = f;
+    p->group = 0;
+    p->begun = false;
+    p->fresh = true;
+    p->left = 0;
+    for (uint32_t i = 0; i < p->module->groups(f->arrow); i++)
+        p->left += p->module->rows(f->arrow, i);
+    return ERR_OK;
+}
+
+struct parquet_column *parquet_read(struct parquet *p, uint32_t column)
+{
+    struct parquet_file *f = p->file;
+    struct parquet_column *c = &f->column[f->columns++];
+    *c = (struct parquet_column){.of = column, .name = f->schema.children[column]->name};
+    return c;
+}
+
+/* ---- pieces ---- */
+
+/* Begin the group if it is not, and read its next batch; none at its end. */
+static enum err read_batch(struct parquet *p, struct errmsg *e)
+{
+    struct parquet_file *f = p->file;
+    struct arrow_why why = {""};
+    enum arrow_answer a = ARROW_DONE;
+    struct parquet_batch *b = mem_zalloc(1, sizeof *b);
+    uint32_t *column = mem_zalloc(f->columns + (size_t)1, sizeof *column);
+    if (!b || !column) {
+        mem_free(b);
+        mem_free(column);
+        return err_memory(e);
+    }
+    for (uint32_t i = 0; i < f->columns; i++)
+        column[i] = f->column[i].of;
+    if (!p->begun)
+        a = p->module->begin(f->arrow, p->group, column, f->columns, BATCH_ROWS, &why);
+    mem_free(column);
+    p->row = p->begun ? p->row : 0;
+    p->begun = true;
+    if (a == ARROW_DONE)
+        a = p->module->next(f->arrow, &b->rows, &why);
+    if (a != ARROW_DONE || !b->rows.release) {
+        mem_free(b);
+        return a == ARROW_DONE ? ERR_OK : error_of(a, &why, e);
+    }
+    b->refs = 1;
+    b->file = file_ref(f);
+    p->batch = b;
+    p->at = 0;
+    return ERR_OK;
+}
+
+/* Have a batch with rows that no piece has yet, if the file has such rows. */
+static enum err find_batch(struct parquet *p, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    while (!err && p->left && !p->batch) {
+        err = read_batch(p, e);
+        if (err)
+            return err_wrap(e, err, "%s: row group %" PRIu32 ": ", p->file->path, p->group);
+        if (!p->batch) {
+            p->group++;
+            p->begun = false;
+            if (p->group == p->module->groups(p->file->arrow))
+                return err_set(e, ERR_INPUT, "%s: it ends before its last row", p->file->path);
+        } else if (p->batch->rows.length == 0) {
+            batch_unref(p->batch);
+            p->batch = NULL;
+        }
+    }
+    return err;
+}
+
+/* As of a text (bytes/stream.c). */
+static enum err check_unchanged(const struct parquet_file *f, struct errmsg *e)
+{
+    struct stat now;
+    if (fstat(f->fd, &now) == 0 && now.st_size == f->opened.st_size &&
+        now.st_mtim.tv_sec == f->opened.st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == f->opened.st_mtim.tv_nsec)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "%s: it changed while it was read: run again when nothing writes to it, or "
+                   "write to another file and rename it",
+                   f->path);
+}
+
+static void forget_rows(struct parquet_piece *q)
+{
+    batch_unref(q->batch);
+    file_unref(q->file);
+    q->batch = NULL;
+    q->file = NULL;
+    q->rows = 0;
+}
+
+enum err parquet_next(struct parquet *p, struct parquet_piece **piece, bool *last, struct errmsg *e)
+{
+    struct parquet_piece *q = *piece = *piece ? *piece : mem_zalloc(1, sizeof *q);
+    if (!q)
+        return err_memory(e);
+    forget_rows(q);
+    enum err err = find_batch(p, e);
+    if (err)
+        return err;
+    q->file = file_ref(p->file);
+    q->begins_file = p->fresh;
+    p->fresh = false;
+    q->begins_group = p->batch && p->row == 0;
+    if (p->batch) {
+        const int64_t more = p->batch->rows.length - p->at;
+        q->rows = more < PIECE_ROWS ? (uint32_t)more : PIECE_ROWS;
+        q->batch = p->batch;
+        (void)atomic_fetch_add(&q->batch->refs, 1);
+        q->first = p->at;
+        q->group = p->group;
+        q->row = p->row;
+        p->at += q->rows;
+        p->row += q->rows;
+        p->left = p->left > q->rows ? p->left - q->rows : 0;
+        if (p->at == p->batch->rows.length) {
+            batch_unref(p->batch);
+            p->batch = NULL;
+        }
+    }
+    *last = p->left == 0;
+    return *last ? check_unchanged(p->file, e) : ERR_OK;
+}
+
+static void free_chunks(struct parquet_chunk *c)
+{
+    for (struct parquet_chunk *next; c; c = next) {
+        next = c->next;
+        mem_free(c);
+    }
+}
+
+void parquet_piece_free(struct parquet_piece *q)
+{
+    if (!q)
+        return;
+    forget_rows(q);
+    free_chunks(q->chunk);
+    mem_free(q);
+}
+
+/* ---- the digest ---- */
+
+static bool add_bytes(const struct parquet_file *f, struct arrow_span span, struct sha256 *hash,
+                      char *into)
+{
+    while (span.bytes) {
+        const size_t wanted = span.bytes < READ_BYTES ? (size_t)span.bytes : READ_BYTES;
+        const ssize_t n = pread(f->fd, into, wanted, (off_t)span.at);
+        if (n <= 0)
+            return false;
+        sha256_add(hash, into, (size_t)n);
+        span.at += (uint64_t)n;
+        span.bytes -= (uint64_t)n;
+    }
+    return true;
+}
+
+/* The footer: its length, 4 bytes, and "PAR1" are behind it. */
+static struct arrow_span footer_of(const struct parquet_file *f)
+{
+    enum { END_BYTES = 8 };
+    uint8_t end[END_BYTES];
+    const off_t size = lseek(f->fd, 0, SEEK_END);
+    if (size < END_BYTES || pread(f->fd, end, END_BYTES, size - END_BYTES) != END_BYTES)
+        return (struct arrow_span){0, 0};
+    const uint64_t bytes =
+        end[0] | (uint64_t)end[1] << 8 | (uint64_t)end[2] << 16 | (uint64_t)end[3] << 24;
+    const uint64_t most = (uint64_t)size - END_BYTES, n = bytes < most ? bytes : most;
+    return (struct arrow_span){most - n, n};
+}
+
+enum err parquet_digest(const struct parquet_piece *q, uint8_t digest[static 32], size_t *bytes,
+                        struct errmsg *e)
+{
+    const struct parquet_file *f = q->file;
+    *bytes = 0;
+    if (!q->begins_file && !q->begins_group)
+        return ERR_OK;
+    struct sha256 *hash = sha256_new();
+    char *buffer = mem_zalloc(READ_BYTES, 1);
+    bool read = true;
+    size_t all = 0;
+    if (q->begins_file && buffer && hash) {
+        const struct arrow_span footer = footer_of(f);
+        all += footer.bytes;
+        read = footer.bytes && add_bytes(f, footer, hash, buffer);
+    }
+    for (uint32_t i = 0; q->begins_group && buffer && hash && read && i < f->columns; i++) {
+        const struct arrow_span span = f->module->chunk(f->arrow, q->group, f->column[i].of);
+        all += span.bytes;
+        read = add_bytes(f, span, hash, buffer);
+    }
+    const bool done = buffer && hash && read && !sha256_final(hash, digest);
+    sha256_free(hash);
+    mem_free(buffer);
+    if (!read)
+        return err_set(e, ERR_INPUT, "row group %" PRIu32 ": its bytes cannot be read", q->group);
+    *bytes = all;
+    return done ? ERR_OK : err_memory(e);
+}
+
+/* ---- bytes ---- */
+
+void *parquet_hold(struct parquet_piece *q, size_t bytes)
+{
+    enum { ALIGN_BYTES = 16 };
+    struct parquet_chunk *c = q->chunk;
+    bytes = (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+    if (!c || c->bytes - c->used < bytes) {
+        const size_t most = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+        c = mem_resize(NULL, sizeof *c + most, 1);
+        if (!c) {
+            q->starved = true;
+            return NULL;
+        }
+        *c = (struct parquet_chunk){.next = q->chunk, .bytes = most};
+        q->chunk = c;
+    }
+    c->used += bytes;
+    return c->at + c->used - bytes;
+}
+
+/* Keep one chunk. */
+void parquet_let_go(struct parquet_piece *q)
+{
+    q->starved = false;
+    if (!q->chunk)
+        return;
+    free_chunks(q->chunk->next);
+    q->chunk->next = NULL;
+    q->chunk->used = 0;
+}

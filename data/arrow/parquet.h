@@ -1,0 +1,86 @@
+/* Parquet files, one after the other, in pieces of a few rows as Arrow has them. The module gradwire-arrow decodes them (arrow.h). */
+#ifndef GRADWIRE_DATA_ARROW_PARQUET_H
+#define GRADWIRE_DATA_ARROW_PARQUET_H
+
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#include "common/base/err.h"
+#include "data/arrow/arrow.h"
+
+/* A column that is read. */
+struct parquet_column {
+    uint32_t of;                  /* the file's */
+    struct arrow_type type, item; /* item: of a list's values */
+    const char *name;             /* of the schema */
+};
+
+/* A file, as long as a piece of it is in use. */
+struct parquet_file {
+    atomic_uint refs;
+    const struct arrow_module *module;
+    struct arrow_file *arrow;
+    struct ArrowSchema schema; /* its children are the columns of the file */
+    int fd;
+    struct stat opened;            /* when it was */
+    const char *path;              /* the caller's */
+    struct parquet_column *column; /* (columns) those that are read */
+    uint32_t columns;
+};
+
+struct parquet_batch {
+    atomic_uint refs;
+    struct parquet_file *file;
+    struct ArrowArray rows; /* its children are the columns that are read */
+};
+
+/* The files of a load. */
+struct parquet {
+    const struct arrow_module *module;
+    struct parquet_file *first;  /* of all */
+    struct parquet_file *file;   /* NULL: none is open */
+    struct parquet_batch *batch; /* NULL: the next one is not read */
+    int64_t at;                  /* its next row */
+    bool begun;                  /* the group is */
+    bool fresh;                  /* no piece has a row of the file yet */
+    uint32_t group;
+    uint64_t row, left; /* row: of the group; left: rows of the file that no piece has */
+};
+
+/* Errors: ERR_INPUT: the module is not there; ERR_NOMEM. */
+enum err parquet_new(struct parquet **out, struct errmsg *e) MUST_CHECK;
+void parquet_free(struct parquet *p);
+
+/* Open a file. Errors: ERR_INPUT: it cannot be read; ERR_NOMEM. */
+enum err parquet_open(struct parquet *p, const char *path, struct errmsg *e) MUST_CHECK;
+/* Read this column of the open file, too: before its first piece. The caller sets its types. */
+struct parquet_column *parquet_read(struct parquet *p, uint32_t column);
+void parquet_close(struct parquet *p); /* pieces keep what they need of it */
+
+/* Rows of a batch, and bytes that are made of them. */
+struct parquet_piece {
+    struct parquet_batch *batch; /* NULL: of a file without rows */
+    struct parquet_file *file;
+    int64_t first; /* row of the batch */
+    uint64_t row;  /* of the group */
+    uint32_t rows, group;
+    bool begins_group, begins_file;
+    bool starved; /* memory ran out in parquet_hold */
+    struct parquet_chunk *chunk;
+};
+/* *piece becomes the next rows of the open file: none of a file without rows. NULL: it is made. *last: none follow. Errors name
+ * file, row group and column. */
+enum err parquet_next(struct parquet *p, struct parquet_piece **piece, bool *last,
+                      struct errmsg *e) MUST_CHECK;
+void parquet_piece_free(struct parquet_piece *q);
+
+/* The digest of what the piece is the first one of: the bytes of the columns of a row group, as they are in the file, and at its
+ * beginning the footer. *bytes: their number; 0: it has no digest. Thread: any. */
+enum err parquet_digest(const struct parquet_piece *q, uint8_t digest[static 32], size_t *bytes,
+                        struct errmsg *e) MUST_CHECK;
+
+/* Memory until parquet_let_go, aligned as a double; NULL: there is none. */
+void *parquet_hold(struct parquet_piece *q, size_t bytes);
+void parquet_let_go(struct parquet_piece *q);
+
+#endif

@@ -1,0 +1,345 @@
+/* Columns of Parquet files as batches of columns (parquet.h has their values). Numbers are doubles; what becomes words, keys, labels
+ * or weights has the text that a csv has for it, so the rows are the same. */
+#include "data/arrow/parquet.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/printable.h"
+#include "data/csv_batch.h"
+#include "data/csv_header.h"
+
+/* ---- columns ---- */
+
+static bool is_numeric(enum arrow_kind k)
+{
+    return k == ARROW_INTEGER || k == ARROW_UNSIGNED || k == ARROW_FLOAT || k == ARROW_BOOLEAN;
+}
+
+/* Values with one text each. */
+static bool is_text(enum arrow_kind k)
+{
+    return k != ARROW_OTHER && k != ARROW_LIST && k != ARROW_FLOAT;
+}
+
+static bool is_day(enum arrow_kind k)
+{
+    return k == ARROW_DATE || k == ARROW_TIMESTAMP;
+}
+
+/* Why the column cannot be what the job says; NULL: it can. */
+static const char *unfit(const struct parquet_column *c, const struct meaning_field *field,
+                         const struct csv_format *f, bool kept)
+{
+    const enum arrow_kind k = c->type.kind;
+    const bool words = field->kind == COLUMN_CATEGORY || field->kind == COLUMN_KEY ||
+                       field->kind == COLUMN_KEYS ||
+                       (field->kind == COLUMN_LABEL && meaning_has_names(&f->meaning));
+    if (k == ARROW_OTHER)
+        return "which is not read: write it as columns of numbers and texts";
+    if (k == ARROW_LIST && (field->kind != COLUMN_KEYS || kept))
+        return "and only keys can be lists";
+    if (k == ARROW_LIST && f->meaning.schema->key[field->cell].options.weights)
+        return "and lists have no weights: use texts such as red:0.5,blue";
+    if (k == ARROW_LIST && !is_text(c->item.kind))
+        return "whose values are not read as keys: write integers or texts";
+    if (k == ARROW_FLOAT && words)
+        return "and floats have no one text: write integers or texts";
+    if (is_day(k) && !words && field->kind != COLUMN_IGNORE)
+        return "which is no number: write the number that the model needs";
+    return NULL;
+}
+
+/* Is it like the column of the first file? */
+static bool is_alike(const struct parquet_column *a, const struct parquet_column *b)
+{
+    return strcmp(a->type.name, b->type.name) == 0 && strcmp(a->item.name, b->item.name) == 0;
+}
+
+static enum err check_column(const struct parquet *p, const struct parquet_column *c,
+                             const struct meaning_field *field, const struct csv_format *f,
+                             bool kept, struct errmsg *e)
+{
+    const char *why = unfit(c, field, f, kept);
+    if (why)
+        return err_set(e, ERR_INPUT, "column \"%s\": its type is %s, %s", SHOWN(c->name),
+                       SHOWN(c->type.name), why);
+    for (uint32_t i = 0; p->first && i < p->first->columns; i++) {
+        const struct parquet_column *of = &p->first->column[i];
+        if (strcmp(of->name, c->name) == 0 && !is_alike(of, c))
+            return err_set(e, ERR_INPUT, "column \"%s\": its type is %s, but %s in %s",
+                           SHOWN(c->name), c->type.kind == ARROW_LIST ? c->item.name : c->type.name,
+                           of->type.kind == ARROW_LIST ? of->item.name : of->type.name,
+                           p->first->path);
+    }
+    return ERR_OK;
+}
+
+/* Leave the fields that are read. */
+static enum err choose_columns(struct parquet *p, struct csv_file *file,
+                               const struct csv_format *format, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    uint32_t fields = 0;
+    for (uint32_t i = 0; i < file->fields && !err; i++) {
+        const bool kept = file->kept_as[i] > 0;
+        if (file->field[i].kind == COLUMN_IGNORE && !kept)
+            continue;
+        file->field[fields] = file->field[i];
+        file->kept_as[fields] = file->kept_as[i];
+        struct parquet_column *c = parquet_read(p, i);
+        const struct ArrowSchema *s = p->file->schema.children[i];
+        c->type = arrow_type_of(s);
+        if (c->type.kind == ARROW_LIST && s->n_children == 1)
+            c->item = arrow_type_of(s->children[0]);
+        err = check_column(p, c, &file->field[fields++], format, kept, e);
+    }
+    file->fields = fields;
+    return err;
+}
+
+static enum err find_columns(struct parquet *p, struct csv_file *file,
+                             const struct csv_format *format, struct errmsg *e)
+{
+    const struct ArrowSchema *s = &p->file->schema;
+    const uint32_t columns = (uint32_t)s->n_children;
+    const char **name = mem_zalloc(columns + (size_t)1, sizeof *name);
+    enum err err = name ? ERR_OK : err_memory(e);
+    for (uint32_t i = 0; i < columns && !err; i++)
+        name[i] = s->children[i]->name;
+    if (!err)
+        err = csv_file_columns(file, format, name, columns, e);
+    if (!err)
+        err = choose_columns(p, file, format, e);
+    mem_free(name);
+    return err;
+}
+
+enum err parquet_rows_begin(struct csv_file *file, const struct csv_format *f, struct parquet *p,
+                            struct errmsg *e)
+{
+    enum err err = parquet_open(p, file->path, e);
+    if (!err)
+        err = find_columns(p, file, f, e);
+    return err ? err_wrap(e, err, "%s: ", file->path) : ERR_OK;
+}
+
+/* ---- values ---- */
+
+/* The text of a value. ends: it is copied, with an end behind it, as texts of numbers need one. */
+static struct batch_text put_text(struct parquet_piece *q, const struct arrow_type *t,
+                                  const struct ArrowArray *a, int64_t at, bool ends)
+{
+    char made[ARROW_TEXT_BYTES];
+    const struct batch_text none = {"", 0}, text = arrow_text(t, a, at, made);
+    if (t->kind == ARROW_TEXT && !ends)
+        return text;
+    char *copy = parquet_hold(q, text.bytes + 1);
+    if (!copy)
+        return none;
+    memcpy(copy, text.at, text.bytes);
+    copy[text.bytes] = '\0';
+    return (struct batch_text){copy, text.bytes};
+}
+
+struct filling {
+    struct parquet_piece *q;
+    const struct csv_format *f;
+    const struct parquet_column *column;
+    const struct meaning_field *field;
+    const struct ArrowArray *array;
+    int64_t first; /* row of the array */
+    uint32_t rows;
+    uint8_t *valid; /* bits of rows */
+    bool nulls;
+};
+
+static void set_null(struct filling *x, uint32_t row)
+{
+    batch_clear_bit(x->valid, row);
+    x->nulls = true;
+}
+
+static void *fill_texts(struct filling *x)
+{
+    const enum column_kind kind = x->field->kind;
+    const bool ends = kind == COLUMN_NUMBER || kind == COLUMN_LABEL || kind == COLUMN_WEIGHT;
+    struct batch_text *to = parquet_hold(x->q, x->rows * sizeof *to);
+    for (uint32_t i = 0; i < x->rows && to; i++) {
+        const struct ArrowArray *a = x->array;
+        const struct arrow_type *t = &x->column->type;
+        int64_t at;
+        to[i] = (struct batch_text){"", 0};
+        if (!arrow_find(t, &a, x->first + i, &at) ||
+            (t->kind == ARROW_FLOAT && isnan(arrow_double(t, a, at))))
+            set_null(x, i);
+        else
+            to[i] = put_text(x->q, t, a, at, ends);
+    }
+    return to;
+}
+
+/* In the middle of two floats: the digits that it is written with can be nearer to one of them. */
+static double as_written(double v)
+{
+    char text[ARROW_TEXT_BYTES];
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    if ((bits & 0x1FFFFFFF) != 0x10000000 || !isfinite(v))
+        return v;
+    (void)arrow_shortest(v, text);
+    return (double)strtof(text, NULL);
+}
+
+static bool is_marker(const struct meaning *m, double v)
+{
+    for (uint32_t i = 0; i < m->markers; i++)
+        if (m->marker[i].value == v)
+            return true;
+    return false;
+}
+
+static void *fill_doubles(struct filling *x)
+{
+    const struct meaning *m = &x->f->meaning;
+    const struct schema_input *in = &m->schema->input[x->field->cell];
+    const struct arrow_type *t = &x->column->type;
+    const bool rounds = !in->wide && !in->ids;
+    double *to = parquet_hold(x->q, x->rows * sizeof *to);
+    for (uint32_t i = 0; i < x->rows && to; i++) {
+        const struct ArrowArray *a = x->array;
+        int64_t at;
+        to[i] = 0;
+        if (!arrow_find(t, &a, x->first + i, &at)) {
+            set_null(x, i);
+            continue;
+        }
+        to[i] = rounds ? as_written(arrow_float(t, a, at)) : arrow_double(t, a, at);
+        if (m->markers && is_marker(m, arrow_double(t, a, at)))
+            set_null(x, i);
+    }
+    return to;
+}
+
+/* The first of data.missing, as a value within a list cannot be null. False: there is none. */
+static bool put_missing(const struct meaning *m, struct batch_text *to)
+{
+    if (m->missing.count)
+        to->at = vocabulary_text(&m->missing, 0, &to->bytes);
+    return m->missing.count > 0;
+}
+
+/* The values of rows as one array; one too many of a row is a fault. */
+static void *fill_lists(struct filling *x, int32_t *list)
+{
+    const uint32_t most = x->f->meaning.schema->key[x->field->cell].options.max_values + 1;
+    struct batch_text *to = parquet_hold(x->q, (size_t)x->rows * most * sizeof *to);
+    int32_t n = 0;
+    list[0] = 0;
+    for (uint32_t i = 0; i < x->rows && to; i++) {
+        const struct ArrowArray *a = x->array;
+        int64_t at, begin = 0, end = 0;
+        if (arrow_find(&x->column->type, &a, x->first + i, &at))
+            arrow_list(&x->column->type, a, at, &begin, &end);
+        else
+            set_null(x, i);
+        for (int64_t k = begin; k < end && (uint32_t)(n - list[i]) < most; k++) {
+            const struct ArrowArray *of = x->array->children[0];
+            if (arrow_find(&x->column->item, &of, k, &at))
+                to[n++] = put_text(x->q, &x->column->item, of, at, false);
+            else
+                n += put_missing(&x->f->meaning, &to[n]);
+        }
+        list[i + 1] = n;
+    }
+    return to;
+}
+
+static void fill_column(struct filling *x, struct batch_column *to)
+{
+    int32_t *list = NULL;
+    *to = (struct batch_column){.type = BATCH_NOTHING};
+    x->valid = parquet_hold(x->q, ENCODE_ROWS / 8);
+    if (!x->valid || x->field->kind == COLUMN_IGNORE)
+        return;
+    memset(x->valid, 0xFF, ENCODE_ROWS / 8);
+    x->nulls = false;
+    to->type = BATCH_TEXTS;
+    if (x->column->type.kind == ARROW_LIST) {
+        list = parquet_hold(x->q, (ENCODE_ROWS + 1) * sizeof *list);
+        to->values = list ? fill_lists(x, list) : NULL;
+    } else if (x->field->kind == COLUMN_NUMBER && is_numeric(x->column->type.kind)) {
+        to->type = BATCH_DOUBLES;
+        to->values = fill_doubles(x);
+    } else {
+        to->values = fill_texts(x);
+    }
+    to->list = list;
+    to->valid = x->nulls ? x->valid : NULL;
+}
+
+/* Texts that are wanted as they are: none of a missing value. */
+static void keep_texts(struct csv_piece *p, const struct filling *x, uint32_t as)
+{
+    for (uint32_t i = 0; i < x->rows; i++) {
+        const struct ArrowArray *a = x->array;
+        struct batch_text t = {"", 0};
+        int64_t at;
+        if (arrow_find(&x->column->type, &a, x->first + i, &at))
+            t = put_text(x->q, &x->column->type, a, at, false);
+        p->kept[(p->rows + i) * x->f->keep->columns + as - 1] =
+            (struct csv_text){t.at, (uint32_t)t.bytes};
+    }
+}
+
+/* ---- rows ---- */
+
+static void fill_batch(struct csv_piece *p, const struct csv_format *f, uint32_t from,
+                       uint32_t rows)
+{
+    struct parquet_piece *q = p->parquet;
+    struct csv_batch *b = p->batch;
+    b->of.rows = rows;
+    for (uint32_t i = 0; i < rows; i++) {
+        b->line[i] = parquet_line(q->group, q->row + from + i);
+        b->lines[i] = 1;
+        b->odd[i] = CSV_ODDS;
+    }
+    for (uint32_t i = 0; i < p->fields; i++) {
+        struct filling x = {.q = q,
+                            .f = f,
+                            .column = &q->file->column[i],
+                            .field = &p->field[i],
+                            .array = q->batch->rows.children[i],
+                            .first = q->batch->rows.offset + q->first + from,
+                            .rows = rows};
+        fill_column(&x, &b->column[i]);
+        if (p->kept_as[i])
+            keep_texts(p, &x, p->kept_as[i]);
+    }
+}
+
+enum err parquet_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg *e)
+{
+    struct parquet_piece *q = p->parquet;
+    p->rows = p->bad = p->bad_lines = 0;
+    p->used = 0;
+    p->between = p->behind = (struct csv_empty){0};
+    parquet_let_go(q);
+    enum err err = csv_batch_begin(p, f);
+    for (uint32_t row = 0, n; row < q->rows && !err; row += n) {
+        n = q->rows - row < p->batch->rows_max ? q->rows - row : p->batch->rows_max;
+        if (!f->keep)
+            parquet_let_go(q);
+        fill_batch(p, f, row, n);
+        err = q->starved ? ERR_NOMEM : csv_batch_finish(p, f);
+        if (p->bad && f->job->bad_rows == BAD_ROWS_STOP)
+            break;
+    }
+    assert(p->bad <= p->rows);
+    return err ? err_memory_for(e, "%" PRIu64 " rows", p->rows) : ERR_OK;
+}

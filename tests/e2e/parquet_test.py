@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Jobs that read Parquet (tests/data/parquet): the same rows as csv have the same results, and wrong files are named.
+
+labels: short
+"""
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import BUILD, MODEL, ROOT, WORKER, TrainCase  # noqa: E402
+
+FILES = ROOT / "tests/data/parquet"
+MODULE = BUILD / "arrow/gradwire-arrow.so"
+JOB = """name: rows
+model:
+  input: {shape: auto}
+  layers:
+    - linear: {inputs: [user, town, code, day, at, zoned, id, flag, tags, words], name: l}
+    - dense: {inputs: [age, count, big, price, old, kind], units: 1, name: d}
+    - add: [l, d]
+    - sigmoid
+  loss: binary_crossentropy
+  metrics: [accuracy]
+data:
+  format: parquet
+  train: rows-?.parquet
+  eval: rows-1.parquet
+  missing: ["", "-7"]
+  columns:
+    - label: y
+    - number: {name: age, scale: standard}
+    - number: {name: count, buckets: {quantiles: 3}}
+    - number: {name: big, scale: min_max}
+    - number: {name: price, scale: standard}
+    - key: user
+    - key: town
+    - key: code
+    - key: day
+    - key: {name: at, missing: none}
+    - key: zoned
+    - key: {name: id, hash: false, missing: {key: 5}}
+    - key: flag
+    - keys: {name: tags, separator: " ", max_values: 3}
+    - keys: {name: words, separator: "|", max_values: 3}
+    - weight: w
+optimizer: adam
+training: {batch_size: 8, epochs: 3, learning_rate: 0.02, microbatches: 4}
+"""
+
+
+@unittest.skipUnless(MODULE.exists(), "gradwire-arrow is not built: ./gradwire setup arrow")
+class ParquetTest(TrainCase):
+    KEYS = {"timeouts.worker_rejoin_s": 2}
+    CSV = {"data.format": "csv", "data.header": "names", "data.train": "rows.csv", "data.eval": "last.csv"}
+
+    def setUp(self):
+        super().setUp()
+        for path in FILES.glob("*.parquet"):
+            shutil.copy(path, self.tmp)
+        lines = (FILES / "rows.csv").read_text().splitlines(True)
+        (self.tmp / "rows.csv").write_text("".join(lines))
+        (self.tmp / "last.csv").write_text("".join(lines[:1] + lines[1 + len(lines) // 2:]))
+        self.JOB = self.tmp / "job.yaml"
+        self.JOB.write_text(JOB.replace(", old, kind", ""))
+
+    def run_on(self, *command):
+        return subprocess.run([str(each) for each in command], cwd=self.tmp, capture_output=True, text=True, timeout=60)
+
+    def refused(self, text, **keys):
+        said = self.run_on(WORKER, "--doctor", f"--job={self.JOB}", *self.sets({k.replace("__", "."): v for k, v in keys.items()}))
+        self.assertEqual(said.returncode, 2, said.stdout)
+        self.assertIn(text, said.stdout)
+
+    def test_the_same_rows_as_csv_have_the_same_digest_and_scores(self):
+        csv, parquet = self.tmp / "csv", self.tmp / "parquet"
+        want = self.digest("--ps=1", "--workers=1", out=csv, keys=self.CSV)
+        self.assertEqual(self.digest("--ps=2", "--workers=2", out=parquet, keys={"worker.threads": 3}), want)
+        for command in ("predict", "evaluate"):
+            of = [self.run_on(MODEL, command, folder, self.tmp / data, *(["--keep=y,price,day,at,zoned,flag,id,big"]
+                                                                      if command == "predict" else []))
+                  for folder, data in ((csv, "last.csv"), (parquet, "rows-1.parquet"))]
+            self.assertEqual([each.returncode for each in of], [0, 0], of[1].stderr)
+            tails = [[line for line in each.stdout.splitlines() if "rows/s" not in line and "model, step" not in line] for each in of]
+            self.assertEqual(*tails)
+        for folder, data in ((csv, "last.csv"), (parquet, "rows-1.parquet")):
+            said = self.run_on(MODEL, "encode", folder, self.tmp / data, f"--output={folder}.npz")
+            self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertEqual((self.tmp / "csv.npz").read_bytes(), (self.tmp / "parquet.npz").read_bytes())
+
+    def test_categories_and_classes_are_the_same_words_in_both(self):
+        columns = ("[label: {name: flag, classes: ['0|', '1']}, category: town, category: {name: count, encode: id}, category: day,"
+                   "number: {name: price, missing: {value: 1}}]")
+        job = self.tmp / "words.yaml"
+        job.write_text("name: words\nmodel: {input: {shape: auto}, layers: [{dense: {units: 2}}, softmax], loss: "
+                       "sparse_categorical_crossentropy}\ndata: {format: parquet, missing: NA, train: rows-*.parquet, columns: "
+                       f"{columns}, bad_rows: skip}}\noptimizer: sgd\ntraining: {{batch_size: 8, epochs: 2}}\n")
+        # a null is missing, which an empty text is only if data.missing has it
+        rows = [line.split(",") for line in (FILES / "rows.csv").read_text().splitlines()]
+        at = {name: i for i, name in enumerate(rows[0])}
+        null = [at[name] for name in ("count", "day", "price", "flag")]
+        text = "\n".join(",".join("NA" if i in null and v == "" else v for i, v in enumerate(row)) for row in rows)
+        (self.tmp / "rows.csv").write_text(text + "\n")
+        filled = {"data.columns": columns.replace("category: town, ", "")}
+        digests = [self.digest(job=job, out=self.tmp / f"{i}", keys={**filled, **keys})
+                   for i, keys in enumerate(({}, {k: v for k, v in self.CSV.items() if k != "data.eval"}))]
+        self.assertEqual(*digests)
+
+    def test_a_column_that_does_not_fit_is_named(self):
+        self.refused('rows-0.parquet: column "nested": its type is struct, which is not read', data__columns="[label: y, key: nested]",
+                     model__layers="[{linear: {inputs: nested}}, sigmoid]")
+        for columns, layer, why in (
+                ("[label: y, key: age]", "age", 'column "age": its type is double, and floats have no one text'),
+                ("[label: y, key: tags]", "tags", 'column "tags": its type is list, and only keys can be lists'),
+                ("[label: y, key: usr]", "usr", 'it has no column "usr", which data.columns lists; did you mean "user"?'),
+                ("[label: day, key: user]", "user", 'column "day": its type is date, which is no number')):
+            self.refused(f"data.train: {self.tmp}/rows-0.parquet: {why}", data__columns=columns,
+                         model__layers=f"[{{linear: {{inputs: {layer}}}}}, sigmoid]")
+        said = self.launch(keys={"data.train": f"[{self.tmp}/rows-*.parquet, {self.tmp}/other.parquet]"}).wait(2)
+        self.assertIn('other.parquet: column "user": its type is double, and floats have no one text', said.stderr())
+
+    def test_files_that_differ_in_a_type_are_named(self):
+        said = self.launch(keys={"data.train": f"[{self.tmp}/rows-0.parquet, {self.tmp}/other.parquet]", "data.columns":
+                                 "[label: y, number: user]", "model.layers": "[{dense: 1}, sigmoid]", "data.eval": None}).wait(2)
+        self.assertIn(f'other.parquet: column "user": its type is double, but integer in {self.tmp}/rows-0.parquet', said.stderr())
+
+    def test_bad_rows_and_broken_files_are_named_by_row_group(self):
+        keys = {"data.columns": "[label: count, number: age]", "model.layers": "[{dense: 1}, sigmoid]"}
+        said = self.launch(keys={**keys, "data.missing": "NA"}).wait(2)
+        self.assertRegex(said.stderr(), r'rows-0.parquet: row group 0, row \d+: column "count": ')
+        whole = (FILES / "rows-0.parquet").read_bytes()
+        (self.tmp / "rows-0.parquet").write_bytes(whole[:5000])
+        self.refused("rows-0.parquet: Parquet magic bytes not found in footer")
+        broken = bytearray(whole)
+        broken[200:4000] = bytes(3800)
+        (self.tmp / "rows-0.parquet").write_bytes(broken)
+        said = self.launch(out=self.tmp / "broken").wait(2)
+        self.assertRegex(said.stderr(), r'rows-0.parquet: row group 0: column "\w+": ')
+
+    def test_a_file_without_rows_is_one_and_other_data_is_not_resumed(self):
+        keys = {"data.train": f"[{self.tmp}/empty.parquet, {self.tmp}/rows-0.parquet, {self.tmp}/rows-1.parquet]"}
+        self.digest()
+        self.launch("--fresh", keys=keys).wait(0)
+        said = self.launch(keys={**self.CSV, "training.epochs": 4}).wait(2)
+        self.assertIn("data", said.stderr())
+
+    def test_keys_of_text_are_refused(self):
+        self.refused("data.header", data__header="names")
+        self.refused("column 1 has no name; data.format: parquet needs a name for every column",
+                     data__columns="[label: y, number]", model__layers="[{dense: 1}, sigmoid]")
+
+
+class ModuleTest(TrainCase):
+    def test_a_job_that_needs_the_module_where_it_is_not_names_the_command(self):
+        (self.tmp / "worker").mkdir()
+        worker = shutil.copy(WORKER, self.tmp / "worker/worker")
+        (self.tmp / "job.yaml").write_text("model: {input: {shape: auto}, layers: [{dense: 1}, sigmoid], loss: binary_crossentropy}\noptimizer: sgd\n"
+                                           f"data: {{format: parquet, train: {FILES}/rows-0.parquet, columns: [label: y, number: age]}}\n")
+        said = subprocess.run([worker, f"--job={self.tmp}/job.yaml"], capture_output=True, text=True, cwd=self.tmp, timeout=60)
+        self.assertEqual(said.returncode, 2, said.stderr)
+        self.assertIn("gradwire-arrow, which is not there; run: ./gradwire setup arrow", said.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -168,6 +168,7 @@ test_all() {
     fi
     if [[ ${TEST_GROUPS[*]} == interop ]]; then
         targets=("${PROGRAMS[@]}" interop_fixture interop_every_op interop_csv_read interop_commands)
+        [[ ! -f $dir/arrow/gradwire-arrow.so ]] || targets+=(gradwire-arrow)
         show=(--verbose)
     fi
     build "$TEST_BUILD" "${targets[@]}"

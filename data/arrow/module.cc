@@ -43,8 +43,7 @@ arrow_answer answer(const arrow::Status &s, arrow_why *why)
 }
 
 // The answer of a function; an exception becomes one, too.
-template <typename F>
-arrow_answer guarded(arrow_why *why, F f)
+template <typename F> arrow_answer guarded(arrow_why *why, F f)
 {
     try {
         return answer(f(), why);
@@ -88,7 +87,8 @@ arrow::Status begin_group(arrow_file *f, uint32_t rows)
     for (uint32_t c : f->columns)
         leaves.insert(leaves.end(), f->leaves[c].begin(), f->leaves[c].end());
     f->reader->set_batch_size(rows);
-    f->rows = f->reader->parquet_reader()->metadata()->RowGroup(static_cast<int>(f->group))->num_rows();
+    f->rows =
+        f->reader->parquet_reader()->metadata()->RowGroup(static_cast<int>(f->group))->num_rows();
     ARROW_ASSIGN_OR_RAISE(f->batches,
                           f->reader->GetRecordBatchReader({static_cast<int>(f->group)}, leaves));
     return arrow::Status::OK();
@@ -137,14 +137,13 @@ arrow::Status blame(arrow_file *f, const arrow::Status &s)
     for (uint32_t c : f->columns) {
         arrow_why why = {""};
         const auto read = [&] {
-            ARROW_ASSIGN_OR_RAISE(auto batches,
-                                  f->reader->GetRecordBatchReader({static_cast<int>(f->group)},
-                                                                  f->leaves[c]));
+            ARROW_ASSIGN_OR_RAISE(auto batches, f->reader->GetRecordBatchReader(
+                                                    {static_cast<int>(f->group)}, f->leaves[c]));
             return batches->ToRecordBatches().status();
         };
         if (guarded(&why, read) == ARROW_WRONG)
-            return arrow::Status::Invalid("column \"", f->schema->field(static_cast<int>(c))->name(),
-                                          "\": ", why.text);
+            return arrow::Status::Invalid(
+                "column \"", f->schema->field(static_cast<int>(c))->name(), "\": ", why.text);
     }
     return s;
 }

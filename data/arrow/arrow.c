@@ -199,17 +199,32 @@ size_t arrow_shortest(double v, char out[static ARROW_TEXT_BYTES])
     return (size_t)n;
 }
 
-/* Digits up to the end of `out`; returns where they begin. */
-static char *put_digits(char *end, uint64_t v, int least)
+/* Digits up to `end`, of at most two, or of eight, at a time: a division takes as long as many digits. Returns where they begin. */
+static char *put_digits(char *end, uint64_t v)
 {
-    for (; v || least > 0; v /= 10, least--)
-        *--end = (char)('0' + v % 10);
+    static const char pair[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233"
+        "34353637383940414243444546474849505152535455565758596061626364656667"
+        "6869707172737475767778798081828384858687888990919293949596979899";
+    enum { EIGHT_DIGITS = 100000000 };
+    for (; v >= EIGHT_DIGITS; v /= EIGHT_DIGITS) {
+        uint32_t low = (uint32_t)(v % EIGHT_DIGITS);
+        for (int i = 0; i < 4; i++, low /= 100)
+            memcpy(end -= 2, pair + (size_t)2 * (low % 100), 2);
+    }
+    uint32_t rest = (uint32_t)v;
+    for (; rest >= 100; rest /= 100)
+        memcpy(end -= 2, pair + (size_t)2 * (rest % 100), 2);
+    if (rest < 10)
+        *--end = (char)('0' + rest);
+    else
+        memcpy(end -= 2, pair + (size_t)2 * rest, 2);
     return end;
 }
 
 static struct batch_text integer_text(uint64_t v, bool minus, char *out)
 {
-    char *end = out + ARROW_TEXT_BYTES, *at = put_digits(end, minus ? 0 - v : v, 1);
+    char *end = out + ARROW_TEXT_BYTES, *at = put_digits(end, minus ? 0 - v : v);
     if (minus)
         *--at = '-';
     return (struct batch_text){at, (size_t)(end - at)};

@@ -92,9 +92,10 @@ static enum err choose_columns(struct parquet *p, struct csv_file *file,
         file->field[fields] = file->field[i];
         file->kept_as[fields] = file->kept_as[i];
         struct parquet_column *c = parquet_read(p, i);
-        const struct ArrowSchema *s = p->file->schema.children[i];
-        c->type = arrow_type_of(s);
-        if (c->type.kind == ARROW_LIST && s->n_children == 1)
+        const struct ArrowSchema *s = c->of == PARQUET_OF_PATH ? NULL : p->file->schema.children[i];
+        if (s)
+            c->type = arrow_type_of(s);
+        if (s && c->type.kind == ARROW_LIST && s->n_children == 1)
             c->item = arrow_type_of(s->children[0]);
         err = check_column(p, c, &file->field[fields++], format, kept, e);
     }
@@ -106,11 +107,14 @@ static enum err find_columns(struct parquet *p, struct csv_file *file,
                              const struct csv_format *format, struct errmsg *e)
 {
     const struct ArrowSchema *s = &p->file->schema;
-    const uint32_t columns = (uint32_t)s->n_children;
-    const char **name = mem_zalloc(columns + (size_t)1, sizeof *name);
+    const uint32_t parts = p->file->parts;
+    uint32_t columns = (uint32_t)s->n_children;
+    const char **name = mem_zalloc((size_t)columns + parts + 1, sizeof *name);
     enum err err = name ? ERR_OK : err_memory(e);
     for (uint32_t i = 0; i < columns && !err; i++)
         name[i] = s->children[i]->name;
+    for (uint32_t i = 0; i < parts && !err; i++)
+        name[columns++] = p->file->part[i].name;
     if (!err)
         err = csv_file_columns(file, format, name, columns, e);
     if (!err)
@@ -151,8 +155,8 @@ struct filling {
     const struct csv_format *f;
     const struct parquet_column *column;
     const struct meaning_field *field;
-    const struct ArrowArray *array;
-    int64_t first; /* row of the array */
+    const struct ArrowArray *array; /* NULL: the path has the value */
+    int64_t first;                  /* row of the array */
     uint32_t rows;
     uint8_t *valid; /* bits of rows */
     bool nulls;
@@ -164,12 +168,25 @@ static void set_null(struct filling *x, uint32_t row)
     x->nulls = true;
 }
 
+/* The text of the path, or null. */
+static void fill_of_path(struct filling *x, struct batch_text *to)
+{
+    const char *value = x->column->value;
+    for (uint32_t i = 0; i < x->rows; i++) {
+        to[i] = (struct batch_text){value ? value : "", value ? strlen(value) : 0};
+        if (!value)
+            set_null(x, i);
+    }
+}
+
 static void *fill_texts(struct filling *x)
 {
     const enum column_kind kind = x->field->kind;
     const bool ends = kind == COLUMN_NUMBER || kind == COLUMN_LABEL || kind == COLUMN_WEIGHT;
     struct batch_text *to = parquet_hold(x->q, x->rows * sizeof *to);
-    for (uint32_t i = 0; i < x->rows && to; i++) {
+    if (to && !x->array)
+        fill_of_path(x, to);
+    for (uint32_t i = 0; i < x->rows && to && x->array; i++) {
         const struct ArrowArray *a = x->array;
         const struct arrow_type *t = &x->column->type;
         int64_t at;
@@ -285,11 +302,12 @@ static void fill_column(struct filling *x, struct batch_column *to)
 /* Texts that are wanted as they are: none of a missing value. */
 static void keep_texts(struct csv_piece *p, const struct filling *x, uint32_t as)
 {
+    const char *value = x->column->value ? x->column->value : "";
     for (uint32_t i = 0; i < x->rows; i++) {
         const struct ArrowArray *a = x->array;
-        struct batch_text t = {"", 0};
+        struct batch_text t = {a ? "" : value, a ? 0 : strlen(value)};
         int64_t at;
-        if (arrow_find(&x->column->type, &a, x->first + i, &at))
+        if (a && arrow_find(&x->column->type, &a, x->first + i, &at))
             t = put_text(x->q, &x->column->type, a, at, false);
         p->kept[(p->rows + i) * x->f->keep->columns + as - 1] =
             (struct csv_text){t.at, (uint32_t)t.bytes};
@@ -297,6 +315,13 @@ static void keep_texts(struct csv_piece *p, const struct filling *x, uint32_t as
 }
 
 /* ---- rows ---- */
+
+/* NULL: the column is of the path. */
+static const struct ArrowArray *child_of(const struct parquet_piece *q, uint32_t i)
+{
+    const struct parquet_column *c = &q->file->column[i];
+    return c->of == PARQUET_OF_PATH ? NULL : q->batch->rows.children[c->child];
+}
 
 static void fill_batch(struct csv_piece *p, const struct csv_format *f, uint32_t from,
                        uint32_t rows)
@@ -314,7 +339,7 @@ static void fill_batch(struct csv_piece *p, const struct csv_format *f, uint32_t
                             .f = f,
                             .column = &q->file->column[i],
                             .field = &p->field[i],
-                            .array = q->batch->rows.children[i],
+                            .array = child_of(q, i),
                             .first = q->batch->rows.offset + q->first + from,
                             .rows = rows};
         fill_column(&x, &b->column[i]);

@@ -3,10 +3,13 @@
 #include "common/process/paths.h"
 
 #include <errno.h>
+#include <fts.h>
 #include <glob.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/mem.h"
@@ -50,12 +53,58 @@ const char *paths_member(const char *path, char *file, size_t bytes)
     return at ? at + sizeof archive - 1 : NULL;
 }
 
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+/* Of the names in a directory: _SUCCESS and .part-0.parquet.crc are no data. */
+static bool is_hidden(const FTSENT *at)
+{
+    return at->fts_level > FTS_ROOTLEVEL && (*at->fts_name == '_' || *at->fts_name == '.');
+}
+
+static bool ends_in_parquet(const char *name)
+{
+    static const char ending[] = ".parquet";
+    const size_t n = strlen(name);
+    return n >= sizeof ending && strcmp(name + n - sizeof ending + 1, ending) == 0;
+}
+
+/* Adds the Parquet files below the directory; a directory without them stays as it is, and is refused when it is read. */
+static enum err add_folder(struct paths *p, const char *path, struct errmsg *e)
+{
+    char *const roots[] = {(char *)(uintptr_t)path, NULL};
+    const size_t before = p->count;
+    FTS *all = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name);
+    enum err err = all ? ERR_OK : err_set(e, err_of_errno(errno), "%s: %s", path, strerror(errno));
+    for (FTSENT *at; !err && (at = fts_read(all));) {
+        if (is_hidden(at))
+            (void)fts_set(all, at, FTS_SKIP);
+        else if (at->fts_info == FTS_DNR || at->fts_info == FTS_ERR)
+            err = err_set(e, ERR_IO, "%s: %s", at->fts_path, strerror(at->fts_errno));
+        else if (at->fts_info == FTS_F && ends_in_parquet(at->fts_name))
+            err = paths_add(p, at->fts_path, e);
+    }
+    if (all)
+        (void)fts_close(all);
+    return !err && p->count == before ? paths_add(p, path, e) : err;
+}
+
+/* Adds a file, or the files of a directory. */
+static enum err add_there(struct paths *p, const char *path, struct errmsg *e)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode) ? add_folder(p, path, e)
+                                                     : paths_add(p, path, e);
+}
+
 /* Adds FILE:MEMBER, or FILE if `member` is NULL. */
 static enum err add_member(struct paths *p, const char *file, const char *member, struct errmsg *e)
 {
     char path[PATHS_FILE_MAX];
     if (!member)
-        return paths_add(p, file, e);
+        return add_there(p, file, e);
     if ((size_t)snprintf(path, sizeof path, "%s:%s", file, member) >= sizeof path)
         return err_set(e, ERR_INPUT, "%s: %s", file, strerror(ENAMETOOLONG));
     return paths_add(p, path, e);
@@ -101,7 +150,7 @@ static enum err expand(struct paths *p, char *lines, struct errmsg *e)
     while ((line = strsep(&rest, "\n"))) {
         if (*line == '\0')
             continue;
-        enum err err = access(line, F_OK) == 0 ? paths_add(p, line, e) : add_matches(p, line, e);
+        enum err err = access(line, F_OK) == 0 ? add_there(p, line, e) : add_matches(p, line, e);
         if (err)
             return err;
     }

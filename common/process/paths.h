@@ -16,7 +16,8 @@ struct paths {
 
 /* Makes *p the files that match `patterns`, which are separated by '\n': in the order of the patterns, and for each
  * pattern sorted by byte value. Empty patterns are skipped. The name of an existing file is used unchanged, even if it
- * contains glob characters; so is PATHS_STDIN. The caller owns *p: paths_close. *p is unchanged on error. Errors: ERR_INPUT, naming the
+ * contains glob characters; so is PATHS_STDIN. A directory stands for the files *.parquet below it, without names that begin with _ or
+ * `.`, in the order of their names, if there are such files. The caller owns *p: paths_close. *p is unchanged on error. Errors: ERR_INPUT, naming the
  * pattern without a match, or if all are empty; ERR_NOMEM; ERR_IO. */
 enum err paths_expand(struct paths *p, const char *patterns, struct errmsg *e) MUST_CHECK;
 /* Appends a copy of `path`; a *p of zeros is empty. Errors: ERR_INPUT if there are PATHS_MAX paths already;

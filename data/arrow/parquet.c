@@ -89,6 +89,11 @@ static void file_unref(struct parquet_file *f)
         f->schema.release(&f->schema);
     if (f->fd >= 0)
         (void)close(f->fd);
+    for (uint32_t i = 0; i < f->parts; i++) {
+        mem_free(f->part[i].name);
+        mem_free(f->part[i].value);
+    }
+    mem_free(f->part);
     mem_free(f->column);
     mem_free(f);
 }
@@ -139,6 +144,70 @@ void parquet_free(struct parquet *p)
     mem_free(p);
 }
 
+/* ---- partitions ---- */
+
+static int hex_digit(char c)
+{
+    const char digits[] = "0123456789abcdef", *at = c ? strchr(digits, c | 0x20) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* The text, with %3A as ":". NULL: no memory. */
+static char *unescape(const char *text, size_t bytes)
+{
+    char *out = mem_zalloc(bytes + 1, 1), *to = out;
+    for (size_t i = 0; i < bytes && out; i++) {
+        const int high = i + 2 < bytes && text[i] == '%' ? hex_digit(text[i + 1]) : -1;
+        const int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
+        *to++ = low >= 0 ? (char)(high * 16 + low) : text[i];
+        i += low >= 0 ? 2 : 0;
+    }
+    return out;
+}
+
+static bool has_column(const struct parquet_file *f, const char *name)
+{
+    for (int64_t i = 0; i < f->schema.n_children; i++)
+        if (strcmp(f->schema.children[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* A column that the file has is the file's. */
+static enum err add_partition(struct parquet_file *f, const char *at, const char *equals,
+                              const char *end, struct errmsg *e)
+{
+    static const char null[] = "__HIVE_DEFAULT_PARTITION__";
+    struct parquet_part *parts = mem_extend(f->part, f->parts, 1, sizeof *parts);
+    if (!parts)
+        return err_memory(e);
+    f->part = parts;
+    struct parquet_part p = {.name = unescape(at, (size_t)(equals - at)),
+                             .value = unescape(equals + 1, (size_t)(end - equals - 1))};
+    const bool made = p.name && p.value, is = made && !has_column(f, p.name);
+    if (!is || strcmp(p.value, null) == 0) {
+        mem_free(p.value);
+        p.value = NULL;
+    }
+    if (is)
+        parts[f->parts++] = p;
+    else
+        mem_free(p.name);
+    return made ? ERR_OK : err_memory(e);
+}
+
+/* Find the partitions in the path: day=2026-11-28 is a directory that names a column, as Hive and Spark write it. */
+static enum err find_parts(struct parquet_file *f, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (const char *at = f->path, *end; !err && (end = strchr(at, '/')); at = end + 1) {
+        const char *equals = memchr(at, '=', (size_t)(end - at));
+        if (equals && equals > at)
+            err = add_partition(f, at, equals, end, e);
+    }
+    return err;
+}
+
 static enum err open_parquet(struct parquet *p, struct parquet_file *f, struct errmsg *e)
 {
     struct arrow_why why = {""};
@@ -150,10 +219,11 @@ static enum err open_parquet(struct parquet *p, struct parquet_file *f, struct e
     enum arrow_answer a = p->module->open(&f->arrow, path, &why);
     if (a == ARROW_DONE)
         a = p->module->schema(f->arrow, &f->schema, &why);
-    f->column = mem_zalloc((size_t)f->schema.n_children + 1, sizeof *f->column);
-    if (a == ARROW_DONE && !f->column)
-        return err_memory(e);
-    return a == ARROW_DONE ? ERR_OK : error_of(a, &why, e);
+    if (a != ARROW_DONE)
+        return error_of(a, &why, e);
+    enum err err = find_parts(f, e);
+    f->column = mem_zalloc((size_t)f->schema.n_children + f->parts + 1, sizeof *f->column);
+    return err || f->column ? err : err_memory(e);
 }
 
 enum err parquet_open(struct parquet *p, const char *path, struct errmsg *e)
@@ -182,7 +252,14 @@ struct parquet_column *parquet_read(struct parquet *p, uint32_t column)
 {
     struct parquet_file *f = p->file;
     struct parquet_column *c = &f->column[f->columns++];
-    *c = (struct parquet_column){.of = column, .name = f->schema.children[column]->name};
+    if (column < f->schema.n_children) {
+        *c = (struct parquet_column){
+            .of = column, .child = f->children++, .name = f->schema.children[column]->name};
+        return c;
+    }
+    const struct parquet_part *part = &f->part[column - f->schema.n_children];
+    *c = (struct parquet_column){.of = PARQUET_OF_PATH, .name = part->name, .value = part->value};
+    c->type = (struct arrow_type){.kind = ARROW_TEXT, .name = "text"};
     return c;
 }
 
@@ -202,9 +279,10 @@ static enum err read_batch(struct parquet *p, struct errmsg *e)
         return err_memory(e);
     }
     for (uint32_t i = 0; i < f->columns; i++)
-        column[i] = f->column[i].of;
+        if (f->column[i].of != PARQUET_OF_PATH)
+            column[f->column[i].child] = f->column[i].of;
     if (!p->begun)
-        a = p->module->begin(f->arrow, p->group, column, f->columns, BATCH_ROWS, &why);
+        a = p->module->begin(f->arrow, p->group, column, f->children, BATCH_ROWS, &why);
     mem_free(column);
     p->row = p->begun ? p->row : 0;
     p->begun = true;
@@ -362,7 +440,12 @@ enum err parquet_digest(const struct parquet_piece *q, uint8_t digest[static 32]
         all += footer.bytes;
         read = footer.bytes && add_bytes(f, footer, hash, buffer);
     }
+    for (uint32_t i = 0; q->begins_file && hash && i < f->columns; i++)
+        if (f->column[i].value)
+            sha256_add(hash, f->column[i].value, strlen(f->column[i].value) + 1);
     for (uint32_t i = 0; q->begins_group && buffer && hash && read && i < f->columns; i++) {
+        if (f->column[i].of == PARQUET_OF_PATH)
+            continue;
         const struct arrow_span span = f->module->chunk(f->arrow, q->group, f->column[i].of);
         all += span.bytes;
         read = add_bytes(f, span, hash, buffer);

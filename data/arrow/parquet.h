@@ -10,9 +10,17 @@
 
 /* A column that is read. */
 struct parquet_column {
-    uint32_t of;                  /* the file's */
+    uint32_t of;                  /* the file's; PARQUET_OF_PATH: none */
+    uint32_t child;               /* of the rows of a batch */
     struct arrow_type type, item; /* item: of a list's values */
-    const char *name;             /* of the schema */
+    const char *name;
+    const char *value; /* of a path: a text, the same in all rows; NULL: null */
+};
+#define PARQUET_OF_PATH UINT32_MAX
+
+/* A directory of the path, as NAME=VALUE. */
+struct parquet_part {
+    char *name, *value; /* value: NULL: null */
 };
 
 /* A file, as long as a piece of it is in use. */
@@ -25,7 +33,9 @@ struct parquet_file {
     struct stat opened;            /* when it was */
     const char *path;              /* the caller's */
     struct parquet_column *column; /* (columns) those that are read */
-    uint32_t columns;
+    uint32_t columns, children;    /* children: those that are not of the path */
+    struct parquet_part *part;     /* (parts) */
+    uint32_t parts;
 };
 
 struct parquet_batch {
@@ -53,7 +63,8 @@ void parquet_free(struct parquet *p);
 
 /* Open a file. Errors: ERR_INPUT: it cannot be read; ERR_NOMEM. */
 enum err parquet_open(struct parquet *p, const char *path, struct errmsg *e) MUST_CHECK;
-/* Read this column of the open file, too: before its first piece. The caller sets its types. */
+/* Read this column of the open file, too, or behind them, of its path: before its first piece. The caller sets the types of a
+ * file's. */
 struct parquet_column *parquet_read(struct parquet *p, uint32_t column);
 void parquet_close(struct parquet *p); /* pieces keep what they need of it */
 

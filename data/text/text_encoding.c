@@ -122,7 +122,7 @@ const char *text_of_other_format(const char *text, size_t bytes, const char **ad
         {0, 3, "\x1F\x8B\b", "compressed by gzip twice", "decompress it once"},
         {0, 4, "\x28\xB5\x2F\xFD", "compressed by zstd, and that again", "decompress it once"},
         {0, 4, "\x04\x22\x4D\x18", "compressed by lz4", "decompress it, or use gzip or zstd"},
-        {0, 5, "PAR1\x15", "a Parquet file", "convert it to csv"},
+        {0, 5, "PAR1\x15", "a Parquet file", "use data.format: parquet"},
         {0, 8, "ARROW1\0\0", "an Arrow (Feather) file", "convert it to csv"},
         {0, 8, "\x89HDF\r\n\x1A\n", "an HDF5 file", "convert it to csv or npy"},
         {0, 4, "Obj\1", "an Avro file", "convert it to csv"},

@@ -110,6 +110,33 @@ class ParquetTest(TrainCase):
                    for i, keys in enumerate(({}, {k: v for k, v in self.CSV.items() if k != "data.eval"}))]
         self.assertEqual(*digests)
 
+    def test_a_directory_has_its_parts_and_columns_of_their_names(self):
+        for i, (hour, place) in enumerate((("7", "Rome%3A1"), ("__HIVE_DEFAULT_PARTITION__", "Oslo"))):
+            part = self.tmp / f"log/hour={hour}/place={place}"
+            part.mkdir(parents=True)
+            (part / "part-0.parquet").write_bytes((FILES / f"rows-{i}.parquet").read_bytes())
+            (part / ".part-0.parquet.crc").write_text("crc")
+        (self.tmp / "log/_SUCCESS").write_text("")
+        (self.tmp / "log/_temporary").mkdir()
+        (self.tmp / "log/_temporary/part-1.parquet").write_text("half a file")
+        lines = (FILES / "rows.csv").read_text().splitlines()
+        half = len(lines) // 2
+        (self.tmp / "rows.csv").write_text("\n".join([lines[0] + ",hour,place"] + [f"{line},7,Rome:1" for line in lines[1:half + 1]]
+                                                     + [f"{line},,Oslo" for line in lines[half + 1:]]) + "\n")
+        columns = {"data.columns": "[label: y, number: hour, key: place, category: {name: day, encode: id}]",
+                   "data.missing": '[""]',
+                   "model.layers": "[{linear: {inputs: place, name: l}}, {dense: {units: 1, name: d, inputs: [hour, day]}}, {add: [l, d]}, sigmoid]"}
+        want = self.digest(out=self.tmp / "csv", keys={**self.CSV, **columns, "data.eval": "rows.csv"})
+        for data in ("log", "log/hour=*", "log/*/*/*.parquet"):
+            self.assertEqual(self.digest("--fresh", keys={**columns, "data.train": data, "data.eval": "log"}), want)
+        scores = [self.run_on(MODEL, "predict", self.out, data, "--keep=hour,place", *more).stdout
+                  for data, more in (("log", ()), ("rows.csv", ("--set=data.format=csv", "--set=data.header=names")))]
+        self.assertEqual(*scores)
+        self.assertIn("7,Rome:1,", scores[0])
+        (self.tmp / "log/hour=7").rename(self.tmp / "log/hour=8")
+        said = self.launch(keys={**columns, "data.train": "log", "data.eval": "log", "training.epochs": 4}).wait(2)
+        self.assertIn("data", said.stderr())
+
     def test_a_column_that_does_not_fit_is_named(self):
         self.refused('rows-0.parquet: column "nested": its type is struct, which is not read', data__columns="[label: y, key: nested]",
                      model__layers="[{linear: {inputs: nested}}, sigmoid]")

@@ -71,21 +71,41 @@ static bool ends_in_parquet(const char *name)
     return n >= sizeof ending && strcmp(name + n - sizeof ending + 1, ending) == 0;
 }
 
+/* An entry below a directory. A link that leads nowhere, or back, would be left out without a word. */
+static enum err add_entry(struct paths *p, FTS *all, FTSENT *at, struct errmsg *e)
+{
+    if (is_hidden(at)) {
+        (void)fts_set(all, at, FTS_SKIP);
+        return ERR_OK;
+    }
+    switch (at->fts_info) {
+    case FTS_D:
+    case FTS_DP:
+        return ERR_OK;
+    case FTS_DC:
+        return err_set(e, ERR_INPUT, "%s: this link leads to a directory that contains it",
+                       at->fts_path);
+    case FTS_DNR:
+    case FTS_ERR:
+    case FTS_NS:
+        return err_set(e, ERR_IO, "%s: %s", at->fts_path, strerror(at->fts_errno));
+    default: /* a link that leads nowhere is refused when it is read */
+        return ends_in_parquet(at->fts_name) ? paths_add(p, at->fts_path, e) : ERR_OK;
+    }
+}
+
 /* Adds the Parquet files below the directory; a directory without them stays as it is, and is refused when it is read. */
 static enum err add_folder(struct paths *p, const char *path, struct errmsg *e)
 {
     char *const roots[] = {(char *)(uintptr_t)path, NULL};
     const size_t before = p->count;
     FTS *all = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, by_name);
-    enum err err = all ? ERR_OK : err_set(e, err_of_errno(errno), "%s: %s", path, strerror(errno));
-    for (FTSENT *at; !err && (at = fts_read(all));) {
-        if (is_hidden(at))
-            (void)fts_set(all, at, FTS_SKIP);
-        else if (at->fts_info == FTS_DNR || at->fts_info == FTS_ERR)
-            err = err_set(e, ERR_IO, "%s: %s", at->fts_path, strerror(at->fts_errno));
-        else if (at->fts_info == FTS_F && ends_in_parquet(at->fts_name))
-            err = paths_add(p, at->fts_path, e);
-    }
+    enum err err = ERR_OK;
+    errno = all ? 0 : errno;
+    for (FTSENT *at; all && !err && (at = fts_read(all)); errno = 0)
+        err = add_entry(p, all, at, e);
+    if (!err && errno)
+        err = err_set(e, err_of_errno(errno), "%s: %s", path, strerror(errno));
     if (all)
         (void)fts_close(all);
     return !err && p->count == before ? paths_add(p, path, e) : err;

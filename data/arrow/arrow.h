@@ -42,7 +42,8 @@ struct arrow_span {
 struct arrow_file; /* a Parquet file; of one thread, except `rows`, `groups` and `chunk` */
 
 struct arrow_module {
-    enum arrow_answer (*open)(struct arrow_file **out, const char *path, struct arrow_why *why);
+    /* The descriptor stays the caller's. */
+    enum arrow_answer (*open)(struct arrow_file **out, int fd, struct arrow_why *why);
     void (*close)(struct arrow_file *f);
     /* The columns of the file are its children. The caller releases it. */
     enum arrow_answer (*schema)(struct arrow_file *f, struct ArrowSchema *out,

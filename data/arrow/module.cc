@@ -1,7 +1,8 @@
 // The module gradwire-arrow: Parquet files by Apache Arrow C++, as batches of columns in Arrow's C data interface (arrow.h). It is
-// loaded by a process whose job names such a file, and nothing else of gradwire links Arrow. No exception leaves it, and it
-// decodes on the caller's thread.
+// loaded by a process whose job names such a file, and nothing else of gradwire links Arrow. No exception leaves it, it decodes on
+// the caller's thread, and what it hands over has been validated: offsets, indices and sizes are within their buffers.
 #include <arrow/api.h>
+#include <arrow/array/validate.h>
 #include <arrow/c/bridge.h>
 #include <arrow/io/file.h>
 #include <parquet/arrow/reader.h>
@@ -10,10 +11,15 @@
 #include <parquet/metadata.h>
 #include <parquet/properties.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <new>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -22,11 +28,13 @@
 struct arrow_file {
     std::unique_ptr<parquet::arrow::FileReader> reader;
     std::shared_ptr<arrow::Schema> schema;
+    std::vector<int64_t> group_rows;
     std::vector<std::vector<int>> leaves; // of each column
     std::unique_ptr<arrow::RecordBatchReader> batches;
     uint32_t group = 0;
     std::vector<uint32_t> columns; // that are read
-    int64_t rows = 0;              // that the group still has
+    std::vector<int> place; // of each of them in a batch, which has them in the order of the file
+    int64_t rows = 0;       // that the group still has
 };
 
 namespace
@@ -64,12 +72,19 @@ void add_leaves(const parquet::arrow::SchemaField &field, std::vector<int> *out)
         add_leaves(child, out);
 }
 
-arrow::Status open_file(arrow_file *f, const char *path)
+arrow::Status open_file(arrow_file *f, int fd)
 {
-    ARROW_ASSIGN_OR_RAISE(auto file, arrow::io::ReadableFile::Open(path));
+    const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (own < 0)
+        return arrow::Status::IOError(std::strerror(errno));
+    auto opened = arrow::io::ReadableFile::Open(own);
+    if (!opened.ok())
+        ::close(own);
+    ARROW_ASSIGN_OR_RAISE(auto file, std::move(opened));
     parquet::ReaderProperties reading;
     reading.enable_buffered_stream(); // a row group can be larger than the memory
     reading.set_buffer_size(BUFFER_BYTES);
+    reading.set_page_checksum_verification(true);  // of pages that have one
     parquet::ArrowReaderProperties columns(false); // on this thread
     columns.set_pre_buffer(false);
     parquet::arrow::FileReaderBuilder builder;
@@ -78,90 +93,123 @@ arrow::Status open_file(arrow_file *f, const char *path)
     ARROW_RETURN_NOT_OK(f->reader->GetSchema(&f->schema));
     for (const auto &field : f->reader->manifest().schema_fields)
         add_leaves(field, &f->leaves.emplace_back());
+    const auto footer = f->reader->parquet_reader()->metadata();
+    for (int i = 0; i < footer->num_row_groups(); i++)
+        f->group_rows.push_back(footer->RowGroup(i)->num_rows());
+    if (std::any_of(f->group_rows.begin(), f->group_rows.end(), [](int64_t n) { return n < 0; }))
+        return arrow::Status::Invalid("a row group has fewer than 0 rows");
     return arrow::Status::OK();
 }
 
 arrow::Status begin_group(arrow_file *f, uint32_t rows)
 {
     std::vector<int> leaves;
-    for (uint32_t c : f->columns)
+    std::vector<uint32_t> sorted = f->columns;
+    std::sort(sorted.begin(), sorted.end());
+    f->place.clear();
+    for (uint32_t c : f->columns) {
         leaves.insert(leaves.end(), f->leaves[c].begin(), f->leaves[c].end());
+        f->place.push_back(
+            static_cast<int>(std::lower_bound(sorted.begin(), sorted.end(), c) - sorted.begin()));
+    }
     f->reader->set_batch_size(rows);
-    f->rows =
-        f->reader->parquet_reader()->metadata()->RowGroup(static_cast<int>(f->group))->num_rows();
+    f->rows = f->group_rows[f->group];
     ARROW_ASSIGN_OR_RAISE(f->batches,
                           f->reader->GetRecordBatchReader({static_cast<int>(f->group)}, leaves));
     return arrow::Status::OK();
 }
 
-// The reader has the columns in the order of the file.
+// Texts as bytes: what is wrong of UTF-8 is no fault here.
+std::shared_ptr<arrow::ArrayData> as_bytes(const arrow::ArrayData &data)
+{
+    auto out = data.Copy();
+    const auto id = data.type->id();
+    if (id == arrow::Type::STRING)
+        out->type = arrow::binary();
+    else if (id == arrow::Type::LARGE_STRING)
+        out->type = arrow::large_binary();
+    else if (id == arrow::Type::STRING_VIEW)
+        out->type = arrow::binary_view();
+    for (auto &child : out->child_data)
+        child = as_bytes(*child);
+    if (out->dictionary)
+        out->dictionary = as_bytes(*out->dictionary);
+    return out;
+}
+
+arrow::Status of_column(const arrow_file *f, uint32_t column, const arrow::Status &s)
+{
+    return s.ok() ? s
+                  : s.WithMessage("column \"", f->schema->field(static_cast<int>(column))->name(),
+                                  "\": ", s.message());
+}
+
+// The columns in the order in which they are wanted.
 arrow::Result<std::shared_ptr<arrow::RecordBatch>> in_order(const arrow_file *f,
                                                             const arrow::RecordBatch &batch)
 {
     std::vector<std::shared_ptr<arrow::Array>> arrays;
     std::vector<std::shared_ptr<arrow::Field>> fields;
-    for (uint32_t c : f->columns) {
-        size_t at = 0;
-        for (uint32_t other : f->columns)
-            at += other < c;
-        if (at >= static_cast<size_t>(batch.num_columns()))
-            return arrow::Status::Invalid("a column is not there");
-        arrays.push_back(batch.column(static_cast<int>(at)));
-        fields.push_back(batch.schema()->field(static_cast<int>(at)));
+    if (static_cast<size_t>(batch.num_columns()) != f->columns.size())
+        return arrow::Status::Invalid("a column is not there");
+    for (size_t i = 0; i < f->columns.size(); i++) {
+        const auto array = batch.column(f->place[i]);
+        ARROW_RETURN_NOT_OK(of_column(
+            f, f->columns[i], arrow::internal::ValidateArrayFull(*as_bytes(*array->data()))));
+        arrays.push_back(array);
+        fields.push_back(batch.schema()->field(f->place[i]));
     }
     return arrow::RecordBatch::Make(arrow::schema(fields), batch.num_rows(), arrays);
+}
+
+// Which column is it? The first that cannot be read alone.
+arrow::Status blame(arrow_file *f, const arrow::Status &s)
+{
+    for (uint32_t c : f->columns) {
+        arrow_why why = {""};
+        const auto read = [&] {
+            ARROW_ASSIGN_OR_RAISE(auto batches, f->reader->GetRecordBatchReader(
+                                                    {static_cast<int>(f->group)}, f->leaves[c]));
+            std::shared_ptr<arrow::RecordBatch> batch;
+            do
+                ARROW_RETURN_NOT_OK(batches->ReadNext(&batch));
+            while (batch);
+            return arrow::Status::OK();
+        };
+        if (guarded(&why, read) == ARROW_WRONG)
+            return of_column(f, c, arrow::Status::Invalid(why.text));
+    }
+    return s;
 }
 
 arrow::Status next_batch(arrow_file *f, ArrowArray *out)
 {
     std::shared_ptr<arrow::RecordBatch> batch;
-    out->release = nullptr;
-    if (f->columns.empty())
-        return arrow::Status::Invalid("no column is read");
     ARROW_RETURN_NOT_OK(f->batches->ReadNext(&batch));
     f->rows -= batch ? batch->num_rows() : 0;
     if (f->rows < 0 || (!batch && f->rows > 0))
         return arrow::Status::Invalid("it has other rows than the file's footer says");
     if (!batch)
         return arrow::Status::OK();
-    ARROW_RETURN_NOT_OK(batch->Validate());
     ARROW_ASSIGN_OR_RAISE(batch, in_order(f, *batch));
     return arrow::ExportRecordBatch(*batch, out);
 }
 
-// Which column is it? The first that cannot be read alone.
-arrow::Status blame(arrow_file *f, const arrow::Status &s)
-{
-    if (s.ok() || s.IsOutOfMemory())
-        return s;
-    for (uint32_t c : f->columns) {
-        arrow_why why = {""};
-        const auto read = [&] {
-            ARROW_ASSIGN_OR_RAISE(auto batches, f->reader->GetRecordBatchReader(
-                                                    {static_cast<int>(f->group)}, f->leaves[c]));
-            return batches->ToRecordBatches().status();
-        };
-        if (guarded(&why, read) == ARROW_WRONG)
-            return arrow::Status::Invalid(
-                "column \"", f->schema->field(static_cast<int>(c))->name(), "\": ", why.text);
-    }
-    return s;
-}
-
 arrow_answer blamed(arrow_file *f, arrow_why *why, arrow_answer a)
 {
-    const arrow::Status s = arrow::Status::Invalid(why->text);
-    return a == ARROW_WRONG ? guarded(why, [&] { return blame(f, s); }) : a;
+    return a == ARROW_WRONG
+               ? guarded(why, [&] { return blame(f, arrow::Status::Invalid(why->text)); })
+               : a;
 }
 
 // ---- the table ----
 
-arrow_answer open(arrow_file **out, const char *path, arrow_why *why)
+arrow_answer open(arrow_file **out, int fd, arrow_why *why)
 {
     auto f = std::unique_ptr<arrow_file>(new (std::nothrow) arrow_file);
     if (!f)
         return ARROW_NO_MEMORY;
-    const arrow_answer a = guarded(why, [&] { return open_file(f.get(), path); });
+    const arrow_answer a = guarded(why, [&] { return open_file(f.get(), fd); });
     if (a == ARROW_DONE)
         *out = f.release();
     return a;
@@ -179,14 +227,12 @@ arrow_answer schema(arrow_file *f, ArrowSchema *out, arrow_why *why)
 
 uint32_t groups(const arrow_file *f)
 {
-    return static_cast<uint32_t>(f->reader->num_row_groups());
+    return static_cast<uint32_t>(f->group_rows.size());
 }
 
 uint64_t rows(const arrow_file *f, uint32_t group)
 {
-    const int64_t n =
-        f->reader->parquet_reader()->metadata()->RowGroup(static_cast<int>(group))->num_rows();
-    return n < 0 ? 0 : static_cast<uint64_t>(n);
+    return static_cast<uint64_t>(f->group_rows[group]);
 }
 
 arrow_span chunk(const arrow_file *f, uint32_t group, uint32_t column)
@@ -224,6 +270,7 @@ arrow_answer begin(arrow_file *f, uint32_t group, const uint32_t *column, uint32
 
 arrow_answer next(arrow_file *f, ArrowArray *out, arrow_why *why)
 {
+    out->release = nullptr;
     return blamed(f, why, guarded(why, [&] { return next_batch(f, out); }));
 }
 

@@ -2,6 +2,7 @@
  * the programs are. */
 #include "data/arrow/parquet.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,7 +18,13 @@
 #include "common/base/printable.h"
 #include "common/base/sha256.h"
 
-enum { BATCH_ROWS = 1 << 14, PIECE_ROWS = 1 << 11, CHUNK_BYTES = 1 << 20, READ_BYTES = 1 << 18 };
+enum {
+    BATCH_ROWS = 1 << 14,
+    BATCH_VALUES = 1 << 21, /* of wide files a batch has fewer rows */
+    PIECE_ROWS = 1 << 11,
+    CHUNK_BYTES = 1 << 20,
+    READ_BYTES = 1 << 18
+};
 
 /* Texts of a piece. */
 struct parquet_chunk {
@@ -146,21 +154,17 @@ void parquet_free(struct parquet *p)
 
 /* ---- partitions ---- */
 
-static int hex_digit(char c)
-{
-    const char digits[] = "0123456789abcdef", *at = c ? strchr(digits, c | 0x20) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
-
 /* The text, with %3A as ":". NULL: no memory. */
 static char *unescape(const char *text, size_t bytes)
 {
     char *out = mem_zalloc(bytes + 1, 1), *to = out;
     for (size_t i = 0; i < bytes && out; i++) {
-        const int high = i + 2 < bytes && text[i] == '%' ? hex_digit(text[i + 1]) : -1;
-        const int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
-        *to++ = low >= 0 ? (char)(high * 16 + low) : text[i];
-        i += low >= 0 ? 2 : 0;
+        const char digits[] = {i + 2 < bytes ? text[i + 1] : '\0',
+                               i + 2 < bytes ? text[i + 2] : '\0', '\0'};
+        const bool is = text[i] == '%' && isxdigit((unsigned char)digits[0]) &&
+                        isxdigit((unsigned char)digits[1]);
+        *to++ = is ? (char)strtoul(digits, NULL, 16) : text[i];
+        i += is ? 2 : 0;
     }
     return out;
 }
@@ -211,12 +215,15 @@ static enum err find_parts(struct parquet_file *f, struct errmsg *e)
 static enum err open_parquet(struct parquet *p, struct parquet_file *f, struct errmsg *e)
 {
     struct arrow_why why = {""};
-    char path[32]; /* the same file, if another has taken its name */
-    f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe may have no writer */
     if (f->fd < 0 || fstat(f->fd, &f->opened) != 0)
         return err_set(e, errno == ENOENT ? ERR_INPUT : err_of_errno(errno), "%s", strerror(errno));
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", f->fd);
-    enum arrow_answer a = p->module->open(&f->arrow, path, &why);
+    if (!S_ISREG(f->opened.st_mode))
+        return err_set(e, ERR_INPUT, "%s",
+                       S_ISDIR(f->opened.st_mode)
+                           ? "it is a directory without a file *.parquet"
+                           : "it is no regular file, and Parquet is read from its end");
+    enum arrow_answer a = p->module->open(&f->arrow, f->fd, &why);
     if (a == ARROW_DONE)
         a = p->module->schema(f->arrow, &f->schema, &why);
     if (a != ARROW_DONE)
@@ -265,6 +272,12 @@ struct parquet_column *parquet_read(struct parquet *p, uint32_t column)
 
 /* ---- pieces ---- */
 
+static uint32_t batch_rows(const struct parquet_file *f)
+{
+    const uint32_t rows = BATCH_VALUES / (f->children + 1);
+    return rows < BATCH_ROWS ? rows : BATCH_ROWS;
+}
+
 /* Begin the group if it is not, and read its next batch; none at its end. */
 static enum err read_batch(struct parquet *p, struct errmsg *e)
 {
@@ -282,7 +295,7 @@ static enum err read_batch(struct parquet *p, struct errmsg *e)
         if (f->column[i].of != PARQUET_OF_PATH)
             column[f->column[i].child] = f->column[i].of;
     if (!p->begun)
-        a = p->module->begin(f->arrow, p->group, column, f->children, BATCH_ROWS, &why);
+        a = p->module->begin(f->arrow, p->group, column, f->children, batch_rows(f), &why);
     mem_free(column);
     p->row = p->begun ? p->row : 0;
     p->begun = true;
@@ -415,7 +428,7 @@ static struct arrow_span footer_of(const struct parquet_file *f)
 {
     enum { END_BYTES = 8 };
     uint8_t end[END_BYTES];
-    const off_t size = lseek(f->fd, 0, SEEK_END);
+    const off_t size = f->opened.st_size;
     if (size < END_BYTES || pread(f->fd, end, END_BYTES, size - END_BYTES) != END_BYTES)
         return (struct arrow_span){0, 0};
     const uint64_t bytes =

@@ -3,7 +3,9 @@
 
 labels: short
 """
+import os
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
@@ -174,6 +176,53 @@ class ParquetTest(TrainCase):
         self.launch("--fresh", keys=keys).wait(0)
         said = self.launch(keys={**self.CSV, "training.epochs": 4}).wait(2)
         self.assertIn("data", said.stderr())
+
+    def test_damaged_files_are_refused_by_name(self):
+        whole = (FILES / "rows-0.parquet").read_bytes()
+        path, r = self.tmp / "damaged.parquet", random.Random(7)
+        other = "PAR1" + "x" * 40 + "PAR1"
+        for content, why in ((b"", "size is 0 bytes"), (b"y,age\n1,2\n", "magic bytes"), (other.encode(), "footer"),
+                             (whole[:-9], "magic bytes"), (whole[:4] + whole[-5000:], "")):
+            path.write_bytes(content)
+            self.refused("damaged.parquet: ", data__train=path)
+            self.refused(why, data__train=path)
+        codes = set()
+        for i in range(30):
+            damaged = bytearray(whole)
+            for _ in range(r.randint(1, 8)):
+                at = r.randrange(len(whole) - 5200 * (i % 2), len(whole)) if i % 2 else r.randrange(len(whole))
+                damaged[at] = r.choice((0, 255, r.randrange(256), damaged[at] ^ 1 << r.randrange(8)))
+            path.write_bytes(damaged)
+            with self.subTest(i=i):
+                said = self.run_on(WORKER, "--doctor", f"--job={self.JOB}", *self.sets({"data.train": path, "data.eval": None}))
+                codes.add(said.returncode)
+                if said.returncode:
+                    self.assertEqual(said.returncode, 2, said.stderr)
+                    self.assertRegex(said.stdout, r"FAIL.*damaged\.parquet: \S")
+        self.assertEqual(codes, {0, 2})
+
+    def test_what_is_no_file_is_named(self):
+        pipe = self.tmp / "pipe.parquet"
+        os.mkfifo(pipe)
+        (self.tmp / "empty").mkdir()
+        (self.tmp / "log").mkdir()
+        shutil.copy(FILES / "rows-0.parquet", self.tmp / "log")
+        self.refused("pipe.parquet: it is no regular file, and Parquet is read from its end", data__train=pipe)
+        self.refused("empty: it is a directory without a file *.parquet", data__train=self.tmp / "empty")
+        (self.tmp / "log/rows-1.parquet").symlink_to("nowhere")
+        self.refused("log/rows-1.parquet: No such file or directory", data__train=self.tmp / "log")
+        (self.tmp / "log/rows-1.parquet").unlink()
+        (self.tmp / "log/again").symlink_to("..")
+        self.refused("log/again/log: this link leads to a directory that contains it", data__train=self.tmp / "log")
+
+    def test_rows_of_paths_alone(self):
+        for click in "01":
+            (self.tmp / f"log/click={click}/place=Rome{click}").mkdir(parents=True)
+            shutil.copy(FILES / "rows-0.parquet", self.tmp / f"log/click={click}/place=Rome{click}")
+        (self.tmp / "log.csv").write_text("click,place\n" + "0,Rome0\n" * 60 + "1,Rome1\n" * 60)
+        keys = {"data.columns": "[label: click, key: place]", "model.layers": "[{linear: {inputs: place}}, sigmoid]"}
+        want = self.digest(keys={**self.CSV, **keys, "data.train": "log.csv", "data.eval": "log.csv"})
+        self.assertEqual(self.digest("--fresh", keys={**keys, "data.train": "log", "data.eval": "log"}), want)
 
     def test_keys_of_text_are_refused(self):
         self.refused("data.header", data__header="names")

@@ -226,19 +226,35 @@ static void *fill_doubles(struct filling *x)
     const struct schema_input *in = &m->schema->input[x->field->cell];
     const struct arrow_type *t = &x->column->type;
     const bool rounds = !in->wide && !in->ids;
-    double *to = parquet_hold(x->q, x->rows * sizeof *to);
-    for (uint32_t i = 0; i < x->rows && to; i++) {
-        const struct ArrowArray *a = x->array;
-        int64_t at;
-        to[i] = 0;
-        if (!arrow_find(t, &a, x->first + i, &at)) {
+    const size_t bytes = x->rows * sizeof(double);
+    double *to = parquet_hold(x->q, bytes), *exact = m->markers ? parquet_hold(x->q, bytes) : to;
+    if (!to || !exact)
+        return NULL;
+    if (m->markers)
+        (void)arrow_doubles(t, x->array, x->first, x->rows, false, exact, x->valid);
+    x->nulls = arrow_doubles(t, x->array, x->first, x->rows, rounds, to, x->valid);
+    for (uint32_t i = 0; i < x->rows && rounds && t->kind == ARROW_FLOAT; i++)
+        to[i] = as_written(to[i]);
+    for (uint32_t i = 0; i < x->rows && m->markers; i++)
+        if (is_marker(m, exact[i]))
             set_null(x, i);
-            continue;
-        }
-        to[i] = rounds ? as_written(arrow_float(t, a, at)) : arrow_double(t, a, at);
-        if (m->markers && is_marker(m, arrow_double(t, a, at)))
-            set_null(x, i);
-    }
+    return to;
+}
+
+/* Keys that are hashed as their texts, which encode_batch makes. */
+static bool are_integers(const struct filling *x)
+{
+    const struct arrow_type *t = &x->column->type;
+    return x->array && x->field->kind == COLUMN_KEY &&
+           (t->kind == ARROW_INTEGER || (t->kind == ARROW_UNSIGNED && t->bytes < 8)) &&
+           x->f->meaning.schema->key[x->field->cell].options.hash;
+}
+
+static void *fill_integers(struct filling *x)
+{
+    int64_t *to = parquet_hold(x->q, x->rows * sizeof *to);
+    if (to)
+        x->nulls = arrow_integers(&x->column->type, x->array, x->first, x->rows, to, x->valid);
     return to;
 }
 
@@ -292,6 +308,9 @@ static void fill_column(struct filling *x, struct batch_column *to)
     } else if (x->field->kind == COLUMN_NUMBER && is_numeric(x->column->type.kind)) {
         to->type = BATCH_DOUBLES;
         to->values = fill_doubles(x);
+    } else if (are_integers(x)) {
+        to->type = BATCH_INTEGERS;
+        to->values = fill_integers(x);
     } else {
         to->values = fill_texts(x);
     }

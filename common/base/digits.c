@@ -33,6 +33,37 @@ bool digits_ports(const char *text, uint16_t *low, uint16_t *high)
     return true;
 }
 
+/* Two digits, or eight, at a time: a division takes as long as many digits. */
+char *digits_unsigned(uint64_t x, char *end)
+{
+    static const char pair[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233"
+        "34353637383940414243444546474849505152535455565758596061626364656667"
+        "6869707172737475767778798081828384858687888990919293949596979899";
+    enum { EIGHT_DIGITS = 100000000 };
+    for (; x >= EIGHT_DIGITS; x /= EIGHT_DIGITS) {
+        uint32_t low = (uint32_t)(x % EIGHT_DIGITS);
+        for (int i = 0; i < 4; i++, low /= 100)
+            memcpy(end -= 2, pair + (size_t)2 * (low % 100), 2);
+    }
+    uint32_t rest = (uint32_t)x;
+    for (; rest >= 100; rest /= 100)
+        memcpy(end -= 2, pair + (size_t)2 * (rest % 100), 2);
+    if (rest < 10)
+        *--end = (char)('0' + rest);
+    else
+        memcpy(end -= 2, pair + (size_t)2 * rest, 2);
+    return end;
+}
+
+char *digits_signed(int64_t x, char *end)
+{
+    char *at = digits_unsigned(x < 0 ? 0 - (uint64_t)x : (uint64_t)x, end);
+    if (x < 0)
+        *--at = '-';
+    return at;
+}
+
 double digits_printed(double x)
 {
     return isnan(x) ? (double)NAN : x;

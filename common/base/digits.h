@@ -13,6 +13,11 @@ bool digits_read(const char *text, uint32_t least, uint32_t most, uint32_t *out)
 /* Parses "LOW-HIGH", two ports with LOW <= HIGH. Returns false, with the outputs unchanged, for any other text. */
 bool digits_ports(const char *text, uint16_t *low, uint16_t *high);
 
+/* Writes the digits of an integer up to `end`: at most 20, and with a sign 20, too. Returns where they begin. */
+enum { DIGITS_INTEGER_BYTES = 20 };
+char *digits_unsigned(uint64_t x, char *end);
+char *digits_signed(int64_t x, char *end);
+
 /* x for printf: a NaN that a processor computes can have a sign, and would be printed as "-nan". */
 double digits_printed(double x);
 

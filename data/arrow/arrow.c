@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/digits.h"
+
 /* ---- types ---- */
 
 struct simple_type {
@@ -170,6 +172,22 @@ static int64_t arrow_integer(const struct arrow_type *t, const struct ArrowArray
     return integer_at(a->buffers[1], t->bytes, t->kind != ARROW_UNSIGNED, at);
 }
 
+bool arrow_integers(const struct arrow_type *t, const struct ArrowArray *a, int64_t first,
+                    uint32_t rows, int64_t *out, uint8_t *valid)
+{
+    bool nulls = false;
+    for (uint32_t i = 0; i < rows; i++) {
+        const struct ArrowArray *of = a;
+        int64_t at;
+        const bool is = arrow_find(t, &of, first + i, &at);
+        out[i] = is ? arrow_integer(t, of, at) : 0;
+        if (!is)
+            batch_clear_bit(valid, i);
+        nulls |= !is;
+    }
+    return nulls;
+}
+
 double arrow_double(const struct arrow_type *t, const struct ArrowArray *a, int64_t at)
 {
     if (t->kind == ARROW_FLOAT)
@@ -179,13 +197,30 @@ double arrow_double(const struct arrow_type *t, const struct ArrowArray *a, int6
     return t->kind == ARROW_UNSIGNED ? (double)(uint64_t)v : (double)v;
 }
 
-double arrow_float(const struct arrow_type *t, const struct ArrowArray *a, int64_t at)
+/* Of integers as a float: the nearest, where the double is no integer any more. */
+static double nearest_float(const struct arrow_type *t, const struct ArrowArray *a, int64_t at)
 {
     const double exact = 9007199254740992.0, v = arrow_double(t, a, at);
     if (t->kind == ARROW_FLOAT || fabs(v) < exact)
         return v;
     const int64_t i = arrow_integer(t, a, at);
     return (double)(t->kind == ARROW_UNSIGNED ? (float)(uint64_t)i : (float)i);
+}
+
+bool arrow_doubles(const struct arrow_type *t, const struct ArrowArray *a, int64_t first,
+                   uint32_t rows, bool floats, double *out, uint8_t *valid)
+{
+    bool nulls = false;
+    for (uint32_t i = 0; i < rows; i++) {
+        const struct ArrowArray *of = a;
+        int64_t at;
+        const bool is = arrow_find(t, &of, first + i, &at);
+        out[i] = !is ? 0 : floats ? nearest_float(t, of, at) : arrow_double(t, of, at);
+        if (!is)
+            batch_clear_bit(valid, i);
+        nulls |= !is;
+    }
+    return nulls;
 }
 
 size_t arrow_shortest(double v, char out[static ARROW_TEXT_BYTES])
@@ -197,37 +232,6 @@ size_t arrow_shortest(double v, char out[static ARROW_TEXT_BYTES])
             break;
     }
     return (size_t)n;
-}
-
-/* Digits up to `end`, of at most two, or of eight, at a time: a division takes as long as many digits. Returns where they begin. */
-static char *put_digits(char *end, uint64_t v)
-{
-    static const char pair[] =
-        "00010203040506070809101112131415161718192021222324252627282930313233"
-        "34353637383940414243444546474849505152535455565758596061626364656667"
-        "6869707172737475767778798081828384858687888990919293949596979899";
-    enum { EIGHT_DIGITS = 100000000 };
-    for (; v >= EIGHT_DIGITS; v /= EIGHT_DIGITS) {
-        uint32_t low = (uint32_t)(v % EIGHT_DIGITS);
-        for (int i = 0; i < 4; i++, low /= 100)
-            memcpy(end -= 2, pair + (size_t)2 * (low % 100), 2);
-    }
-    uint32_t rest = (uint32_t)v;
-    for (; rest >= 100; rest /= 100)
-        memcpy(end -= 2, pair + (size_t)2 * (rest % 100), 2);
-    if (rest < 10)
-        *--end = (char)('0' + rest);
-    else
-        memcpy(end -= 2, pair + (size_t)2 * rest, 2);
-    return end;
-}
-
-static struct batch_text integer_text(uint64_t v, bool minus, char *out)
-{
-    char *end = out + ARROW_TEXT_BYTES, *at = put_digits(end, minus ? 0 - v : v);
-    if (minus)
-        *--at = '-';
-    return (struct batch_text){at, (size_t)(end - at)};
 }
 
 static struct batch_text decimal_text(const struct arrow_type *t, const struct ArrowArray *a,
@@ -344,7 +348,10 @@ struct batch_text arrow_text(const struct arrow_type *t, const struct ArrowArray
         return timestamp_text(t, arrow_integer(t, a, at), out);
     default: {
         const int64_t v = arrow_integer(t, a, at);
-        return integer_text((uint64_t)v, t->kind == ARROW_INTEGER && v < 0, out);
+        const char *begin = t->kind == ARROW_INTEGER
+                                ? digits_signed(v, out + ARROW_TEXT_BYTES)
+                                : digits_unsigned((uint64_t)v, out + ARROW_TEXT_BYTES);
+        return (struct batch_text){begin, (size_t)(out + ARROW_TEXT_BYTES - begin)};
     }
     }
 }

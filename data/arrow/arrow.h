@@ -101,8 +101,13 @@ bool arrow_find(const struct arrow_type *t, const struct ArrowArray **a, int64_t
 
 /* The number at a place, of integers, floats and booleans. */
 double arrow_double(const struct arrow_type *t, const struct ArrowArray *a, int64_t at);
-/* Of integers as a float: the nearest, where the double is no integer any more. */
-double arrow_float(const struct arrow_type *t, const struct ArrowArray *a, int64_t at);
+/* The numbers of `rows` rows from `first` on, from 0; 0 where one is null, whose bit of `valid` is cleared. Returns whether one is.
+ * floats: an integer that is no double becomes the float nearest to it. */
+bool arrow_doubles(const struct arrow_type *t, const struct ArrowArray *a, int64_t first,
+                   uint32_t rows, bool floats, double *out, uint8_t *valid);
+/* The same of integers and booleans. Those of 8 bytes without a sign keep their bits. */
+bool arrow_integers(const struct arrow_type *t, const struct ArrowArray *a, int64_t first,
+                    uint32_t rows, int64_t *out, uint8_t *valid);
 /* The text at a place: a view of the array, or of `out`. Not of lists. A boolean is 1 or 0. */
 enum { ARROW_TEXT_BYTES = 64 };
 struct batch_text arrow_text(const struct arrow_type *t, const struct ArrowArray *a, int64_t at,

@@ -24,7 +24,8 @@ enum batch_type {
     BATCH_VIEWS,   /* struct batch_view */
     BATCH_TEXTS,   /* struct batch_text */
     BATCH_DOUBLES,
-    BATCH_KEYS /* uint64_t */
+    BATCH_INTEGERS, /* int64_t: keys that are hashed as their texts */
+    BATCH_KEYS      /* uint64_t */
 };
 
 /* Behind the text of a number, of a label or of a weight is one more byte, which continues no number (csv_number.h). */

@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL /* a call for each key would take as long as a short key does */
 #include <xxhash.h>
 
+#include "common/base/digits.h"
 #include "common/base/mem.h"
 #include "common/rows/key.h"
 #include "data/core/rounding.h"
@@ -431,7 +432,7 @@ static bool encode_has_views(const struct encoding *x)
 static void encode_numbers(struct encoding *x)
 {
     const struct learned_spelling *spelled = x->t->spelled;
-    assert(x->c->type != BATCH_KEYS);
+    assert(x->c->type < BATCH_INTEGERS);
     if (encode_has_views(x) && !encode_input(x)->ids && (!spelled || spelled[x->field->cell].found))
         encode_numbers_of_views(x);
     else
@@ -644,6 +645,13 @@ static void add_word(struct encoding *x, uint32_t row, struct batch_text t, floa
         encode_fault(x, row, k->kind == COLUMN_KEY ? CAUSE_KEY : CAUSE_KEY_OF_LIST, t, 0);
 }
 
+static void add_integer(struct encoding *x, uint32_t row, int64_t v, float weight)
+{
+    char text[DIGITS_INTEGER_BYTES], *end = text + sizeof text, *at = digits_signed(v, end);
+    assert(encode_key_column(x)->options.hash); /* a fault would show the text */
+    add_word(x, row, (struct batch_text){at, (size_t)(end - at)}, weight);
+}
+
 /* Value i of the column. */
 INLINED void add_at(struct encoding *x, uint32_t row, uint32_t i, float weight)
 {
@@ -651,6 +659,8 @@ INLINED void add_at(struct encoding *x, uint32_t row, uint32_t i, float weight)
     if (x->c->type == BATCH_KEYS)
         encode_add_key(x, row, word_key_fold(&k->options, ((const uint64_t *)x->c->values)[i]),
                        weight);
+    else if (x->c->type == BATCH_INTEGERS)
+        add_integer(x, row, ((const int64_t *)x->c->values)[i], weight);
     else
         add_word(x, row, batch_text(x->c, i), weight);
 }
@@ -664,7 +674,7 @@ static void note_key_text(struct encoding *x, uint32_t row)
 
 INLINED void encode_key(struct encoding *x, uint32_t row)
 {
-    if (batch_has(x->c, row) && x->c->type != BATCH_KEYS)
+    if (batch_has(x->c, row) && x->c->type != BATCH_KEYS && x->c->type != BATCH_INTEGERS)
         note_key_text(x, row);
     if (batch_has(x->c, row))
         add_at(x, row, row, 1);
@@ -850,7 +860,7 @@ static void encode_column(struct encoding *x)
         encode_numbers(x);
         break;
     case COLUMN_CATEGORY:
-        assert(x->c->type != BATCH_KEYS && x->c->type != BATCH_DOUBLES);
+        assert(x->c->type < BATCH_DOUBLES);
         if (!encode_learns(x))
             each_row(x, encode_category);
         break;

@@ -90,7 +90,7 @@ static inline uint32_t encode_batch_rows(const struct table_schema *s)
     return rows == 0 ? 1 : rows < ENCODE_ROWS ? rows : ENCODE_ROWS;
 }
 
-/* field: (batch's columns). Which types fit: numbers: texts or doubles; key: texts or keys; keys: texts, to be divided, or lists of
+/* field: (batch's columns). Which types fit: numbers: texts or doubles; key: texts, keys or, if it is hashed, integers; keys: texts, to be divided, or lists of
  * texts or keys; category, label, weight: texts. Values of BATCH_KEYS are keys already: they are not hashed, and buckets are made of
  * them. A value that is null counts as missing, as a text of data.missing does: a number becomes what the column's `missing` says, a
  * category its first text of data.missing, a key what word_key_missing says; of a label or a weight it is a fault. A null list

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#define XXH_INLINE_ALL /* a call takes as long as the hash of a short word */
 #include <xxhash.h>
 
 #include "common/base/mem.h"

@@ -152,10 +152,38 @@ static void an_integer_becomes_the_nearest_float(void **state)
     const struct ArrowSchema s = {.format = "l"};
     const struct arrow_type t = arrow_type_of(&s);
     const struct ArrowArray a = ARRAY(((const int64_t[]){behind, small, -behind}));
-    assert_true(arrow_float(&t, &a, 0) == (double)(float)behind);
+    double v[3];
+    uint8_t valid = 7;
+    assert_false(arrow_doubles(&t, &a, 0, 3, true, v, &valid));
+    assert_true(v[0] == (double)(float)behind);
     assert_true((float)arrow_double(&t, &a, 0) != (float)behind);
-    assert_true(arrow_float(&t, &a, 1) == 16777217);
-    assert_true(arrow_float(&t, &a, 2) == -(double)(float)behind);
+    assert_true(v[1] == 16777217);
+    assert_true(v[2] == -(double)(float)behind);
+    assert_int_equal(valid, 7);
+}
+
+static void numbers_of_rows_are_0_and_not_valid_where_they_are_null(void **state)
+{
+    (void)state;
+    const uint8_t nulls = 0x0B; /* of the values 5, 6, 7, 8: 7 is null */
+    const struct ArrowArray a = {.length = 3,
+                                 .offset = 1,
+                                 .n_buffers = 2,
+                                 .buffers =
+                                     (const void *[]){&nulls, (const int16_t[]){5, 6, 7, -8}}};
+    const struct ArrowSchema s = {.format = "s"};
+    const struct arrow_type t = arrow_type_of(&s);
+    int64_t integer[3];
+    double number[3];
+    uint8_t valid = 0xFF;
+    assert_true(arrow_integers(&t, &a, 0, 3, integer, &valid));
+    assert_memory_equal(integer, ((const int64_t[]){6, 0, -8}), sizeof integer);
+    assert_int_equal(valid, 0xFD);
+    assert_true(arrow_doubles(&t, &a, 1, 2, false, number, &valid));
+    assert_memory_equal(number, ((const double[]){0, -8}), 2 * sizeof number[0]);
+    assert_int_equal(valid, 0xFC);
+    assert_false(arrow_doubles(&t, &a, 2, 1, false, number, &valid));
+    assert_int_equal(valid, 0xFC);
 }
 
 static void other_types_are_named(void **state)
@@ -184,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_dictionary_has_the_values_of_its_indices),
         cmocka_unit_test(a_list_is_between_its_offsets_or_has_one_size),
         cmocka_unit_test(an_integer_becomes_the_nearest_float),
+        cmocka_unit_test(numbers_of_rows_are_0_and_not_valid_where_they_are_null),
         cmocka_unit_test(other_types_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <cmocka.h>
 
@@ -143,6 +144,29 @@ static void typed_values_have_the_cells_of_the_same_values_as_text(void **state)
     assert_int_equal(f.out.first.row, MEANING_NO_ROW);
     assert_int_equal(f.out.used, used);
     assert_memory_equal(f.cells, cells, used * sizeof *cells);
+    teardown(&f);
+}
+
+static void an_integer_is_hashed_as_its_text(void **state)
+{
+    static const int64_t integer[ROWS] = {7,         -8, 0,   1234567890, INT64_MIN,
+                                          INT64_MAX, 99, 100, 10,         -1};
+    struct batch_text some[ROWS];
+    char shown[ROWS][24];
+    struct fixture f;
+    uint32_t cells[ROWS * CELLS];
+    (void)state;
+    setup(&f);
+    f.schema->key[0].options.hash = true;
+    for (uint32_t i = 0; i < ROWS; i++)
+        some[i] = (struct batch_text){
+            shown[i], (size_t)snprintf(shown[i], sizeof shown[i], "%" PRId64, integer[i])};
+    set_texts(&f, 3, some);
+    encode(&f);
+    memcpy(cells, f.cells, f.out.used * sizeof *cells);
+    f.column[3] = (struct batch_column){.type = BATCH_INTEGERS, .values = integer};
+    encode(&f);
+    assert_memory_equal(f.cells, cells, f.out.used * sizeof *cells);
     teardown(&f);
 }
 
@@ -420,6 +444,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(typed_values_have_the_cells_of_the_same_values_as_text),
+        cmocka_unit_test(an_integer_is_hashed_as_its_text),
         cmocka_unit_test(views_of_one_text_have_the_cells_of_texts_apart),
         cmocka_unit_test(a_missing_key_leaves_nothing_of_what_its_cells_had),
         cmocka_unit_test(columns_of_views_have_the_cells_of_values_alone),

@@ -14,23 +14,24 @@ ARROW_HASHES=(
 arrow_download() { # FOLDER
     local -a from=(--no-deps --only-binary=:all: --platform "manylinux_2_28_$(uname -m)" --python-version 311 --implementation cp
         --abi cp311)
-    python3 -m venv "$1/python"
+    python3 -m venv "$1/python" || return
     printf 'pyarrow==%s%s\n' "$ARROW_VERSION" "$(printf ' --hash=%s' "${ARROW_HASHES[@]}")" >"$1/wanted"
     "$1/python/bin/pip" download --disable-pip-version-check --require-hashes "${from[@]}" --dest "$1" --requirement "$1/wanted"
 }
 
-arrow_get() {
-    local to=$ROOT/build/arrow fresh
+# A subshell, as an error ends it: what was downloaded is removed in each case.
+arrow_get() (
+    to=$ROOT/build/arrow
     mkdir -p "$to"
     fresh=$(mktemp -d "$to/new.XXXXXX")
+    trap 'rm -rf "$fresh"' EXIT
     say "getting Apache Arrow $ARROW_VERSION in build/arrow"
     quietly "$ROOT/build/log/arrow.log" arrow_download "$fresh"
     python3 -m zipfile -e "$fresh"/pyarrow-*.whl "$fresh/wheel"
     rm -rf "$to/include" "$to"/lib*.so.*
     mv "$fresh/wheel/pyarrow/include" "$fresh"/wheel/pyarrow/lib{arrow,parquet}.so.* "$to"
     cp "$fresh"/wheel/pyarrow-*.dist-info/licenses/*.txt "$to"
-    rm -rf "$fresh"
-}
+)
 
 setup_arrow() {
     packages_need build

@@ -293,7 +293,7 @@ static struct batch_text timestamp_text(const struct arrow_type *t, int64_t v, c
         for (int64_t unit = t->per_second; unit > 1; unit /= 10)
             digits++;
         n += (size_t)snprintf(out + n, ARROW_TEXT_BYTES - n, ".%0*" PRId64, digits,
-                              v - seconds * t->per_second);
+                              (v % t->per_second + t->per_second) % t->per_second);
     }
     if (t->zone)
         out[n++] = 'Z';

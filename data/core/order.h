@@ -1,4 +1,5 @@
-/* Decides which rows make which batch, and which rows are held out of training (data.validation). Pure. */
+/* Decides which rows make which batch, where all rows are shuffled or where they are a stream, and which rows are held out of
+ * training (data.validation). Pure. */
 #ifndef GRADWIRE_DATA_CORE_ORDER_H
 #define GRADWIRE_DATA_CORE_ORDER_H
 
@@ -45,5 +46,44 @@ static inline bool order_is_held(const struct order_held *h, uint64_t row)
 {
     return h->bits && h->bits[row / 8] >> row % 8 & 1;
 }
+
+/* ---- lanes.c: a stream ---- */
+
+/* Each microbatch of a batch is a lane, which reads windows of neighboring rows (docs/explanation/semantics.md, "The order of a
+ * stream"). */
+
+enum { LANES_ALIGN_ROWS = 4096 }; /* a larger window is a multiple of it */
+
+/* Set by lanes_init, and not changed. */
+struct lanes {
+    uint64_t rows, seed;
+    uint32_t lanes;      /* the microbatches of a batch */
+    uint32_t mix;        /* windows of a lane whose rows are permuted as one: a group */
+    uint64_t window;     /* rows of a window */
+    uint64_t turns;      /* windows of each lane before its piece */
+    uint64_t piece;      /* rows of a lane's piece, which is its last window; can be 0 */
+    uint64_t longer;     /* the first lanes, whose pieces have one row more */
+    uint64_t batch_rows; /* of each lane, in a batch that is not the last one */
+};
+
+/* rows >= 1; microbatches divides batch_size; window (the most rows of one) >= 1; mix >= 1. */
+void lanes_init(struct lanes *l, uint64_t rows, uint64_t batch_size, uint32_t microbatches,
+                uint32_t window, uint32_t mix, uint64_t seed);
+/* Batches in an epoch, as many as in order_batches, and each of them has as many rows as there. */
+uint64_t lanes_batches(const struct lanes *l);
+/* Rows of a lane in an epoch. */
+uint64_t lanes_length(const struct lanes *l, uint32_t lane);
+/* The rows of microbatch `lane` of batch `id`: writes row numbers, and returns how many (0 is possible in a short batch). `out`
+ * has room for batch_rows. */
+uint32_t lanes_leaf(const struct lanes *l, uint64_t id, uint32_t lane, uint64_t *out);
+
+/* [first, end) */
+struct lanes_span {
+    uint64_t first, end;
+};
+/* The windows of the lane whose rows that microbatch needs, all of whole groups; none: first == end. */
+struct lanes_span lanes_windows(const struct lanes *l, uint64_t id, uint32_t lane);
+/* The rows of a window. */
+struct lanes_span lanes_window_rows(const struct lanes *l, uint32_t lane, uint64_t window);
 
 #endif

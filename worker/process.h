@@ -43,9 +43,10 @@ struct process {
     struct dataset_source rows, eval_rows; /* of data and eval */
     int listen_fd, http_fd;
     bool listens;
-    bool owns_output;       /* the chief's: it holds DIR */
-    bool introduced;        /* the chief's: it connects to the ps, or has done so */
-    struct interim interim; /* serves HTTP while no loop of ours does */
+    bool owns_output;        /* the chief's: it holds DIR */
+    bool introduced;         /* the chief's: it connects to the ps, or has done so */
+    struct interim interim;  /* serves HTTP while no loop of ours does */
+    struct arrival *arrival; /* a worker's, while it reads its data; NULL: none */
     /* DONE, IDLE: it waits to be called before it trains (again); else LOADING. */
     enum process_state rests;
     struct idle_run over; /* the run that it trained last, or found to be over */

@@ -154,6 +154,12 @@ static enum err ask_last_cut(struct process *p, struct errmsg *e)
     }
 }
 
+static void begin_arrival(struct process *p)
+{
+    if (process_may_rest(p))
+        p->arrival = arrival_begin(&p->job, &p->cluster, p->http_fd);
+}
+
 /* If the rows have fewer words than the model has features, use the encoding of the chief's last cut. Errors:
  * ERR_STATE: the job is done. */
 static enum err fit_rows(struct process *p, struct errmsg *e)
@@ -163,6 +169,8 @@ static enum err fit_rows(struct process *p, struct errmsg *e)
     if (!err)
         return ERR_OK;
     log_info("asking the chief for the encoding of the rows: %s", e->text);
+    arrival_end(p->arrival); /* this thread connects to the chief itself */
+    p->arrival = NULL;
     enum err got = ask_last_cut(p, &why);
     p->told_over = got == ERR_STATE;
     if (p->told_over)
@@ -171,6 +179,7 @@ static enum err fit_rows(struct process *p, struct errmsg *e)
         return err_set(e, got, "%s", why.text);
     if (got)
         return err;
+    begin_arrival(p);
     dataset_close(&p->data);
     return dataset_load_given(&p->data, &p->job, taught_given(&p->taught), model_classes(p->model),
                               e);
@@ -309,8 +318,11 @@ enum err process_load(struct process *p, struct errmsg *e)
     if (evaluates(p))
         bytes += bytes_of(p->job.data.eval); /* data.validation.files are in data.train */
     loading_begin(bytes, p->cluster.is_chief ? tell_loading : NULL, p);
+    begin_arrival(p);
     enum err err = load(p, e);
     loading_end();
+    arrival_end(p->arrival);
+    p->arrival = NULL;
     if (p->cluster.is_chief)
         progress_loading(p->flags.progress_fd, NULL);
     return err;

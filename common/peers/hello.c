@@ -177,14 +177,15 @@ static bool same_list(const struct cluster *own, const char *own_name, const Gra
 
 #define OTHER_DATA "%s has other training data than the chief: %s"
 
-/* A doctor has read only the beginnings of its files, and a worker whose job is done none: they send nothing. */
+/* A doctor has read only the beginnings of its files, an arrival a part of them, and a worker whose job is done none: they send
+ * nothing. */
 static bool same_contents(const struct hello_host *host, const Gradwire__Hello *m,
                           struct hello_refusal *why)
 {
     static const Gradwire__Contents none = GRADWIRE__CONTENTS__INIT;
     const Gradwire__Contents *theirs = m->contents ? m->contents : &none;
     char how[280], sender[WORKER_NAME_BYTES];
-    if (m->role == GRADWIRE__ROLE__DOCTOR || m->idle ||
+    if (m->role == GRADWIRE__ROLE__DOCTOR || m->role == GRADWIRE__ROLE__ARRIVAL || m->idle ||
         contents_same(host->contents, theirs->fingerprint.data, theirs->fingerprint.len))
         return true;
     const struct contents_print print = print_of(theirs);
@@ -281,7 +282,8 @@ static bool same_chief(const struct cluster *own, const Gradwire__Hello *m,
                        struct hello_refusal *why)
 {
     bool known = !own->sparse && m->listed_workers > 0;
-    if (m->role != GRADWIRE__ROLE__WORKER || !known || m->listed_chief == own->separate_chief)
+    bool trains = m->role == GRADWIRE__ROLE__WORKER || m->role == GRADWIRE__ROLE__ARRIVAL;
+    if (!trains || !known || m->listed_chief == own->separate_chief)
         return true;
     return refuse(why, GRADWIRE__REASON__OTHER_LISTS,
                   m->listed_chief

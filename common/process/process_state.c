@@ -53,7 +53,7 @@ void loading_end(void)
     load.reads = false;
 }
 
-bool loading_look(struct loading *out)
+bool loading_now(struct loading *out)
 {
     if (!load.reads)
         return false;
@@ -75,8 +75,7 @@ void loading_read(uint64_t bytes)
     int64_t now_ms = clock_now_ms(), told_ms = load.told_ms;
     struct loading now;
     bool due = load.tell && now_ms - told_ms >= TELL_MS;
-    if (due && atomic_compare_exchange_strong(&load.told_ms, &told_ms, now_ms) &&
-        loading_look(&now))
+    if (due && atomic_compare_exchange_strong(&load.told_ms, &told_ms, now_ms) && loading_now(&now))
         load.tell(load.ctx, &now);
 }
 

@@ -42,6 +42,6 @@ void loading_read(uint64_t bytes);
 void loading_rows(uint64_t rows);
 
 /* False: this process reads no data now. Thread: any. */
-bool loading_look(struct loading *out);
+bool loading_now(struct loading *out);
 
 #endif

@@ -3,6 +3,7 @@
 """The pages that every process of a job serves by HTTP while it trains: the numbers equal the summary's, the pages are for
 Prometheus or JSON, they are found again after a restart, and hostile clients change nothing. Logs in JSON, and the last words."""
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -227,6 +228,44 @@ class HttpTest(TrainCase):
         for p in wide, ps:
             p.process.terminate()
             p.wait(143)
+
+    def loading_of_worker_1(self, job, chief):
+        """Kills it, and stops the next one as soon as the chief shows that it reads its data: it may have read them meanwhile."""
+        for _ in range(5):
+            job.until("worker 1 trains", lambda: json.loads(text(chief, "/status"))["whole_job"]["workers"][1]["up"])
+            before = json.loads(text(chief, "/status"))["whole_job"]["workers"][1]["incarnation"]
+            pid = job.kill("worker-1")
+
+            def look():
+                worker = json.loads(text(chief, "/status"))["whole_job"]["workers"][1]
+                return worker["incarnation"] > before and "late" or worker["loading"]
+            seen = job.until("the next one reads its data", look)
+            pid = job.until_pid("worker-1", other_than=pid)
+            if seen != "late":
+                os.kill(pid, signal.SIGSTOP)
+                return pid, seen
+        self.fail(f"the chief never showed a worker that reads its data\n{job.logs()}")
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_the_chief_knows_a_worker_that_reads_its_data(self):
+        job = self.launch(keys={"training.epochs": 100000, "data.synthetic_train_rows": 150000, "timeouts.worker_rejoin_s": 100})
+        chief = self.everybody(job)["worker-0"]
+        job.until_cut(0)
+        pid, seen = self.loading_of_worker_1(job, chief)
+        self.assertEqual(set(seen), {"bytes", "of_bytes", "rows", "left_s"})
+        waits = "for worker 1, which reads its data"
+        job.until_said("worker-0", waits)
+        worker = json.loads(text(chief, "/status"))["whole_job"]["workers"][1]
+        self.assertEqual((worker["up"], worker["member"]), (False, True))
+        self.assertGreater(worker["resident_bytes"], 0)
+        self.assertEqual(json.loads(text(chief, "/status"))["whole_job"]["waiting"]["why"], "loading")
+        for name in "bytes", "total_bytes", "rows", "left_seconds":
+            self.assertIsNotNone(metrics(chief)(f"gradwire_job_worker_loading_{name}", worker=1))
+        os.kill(pid, signal.SIGCONT)
+        job.until("it trains, and loads no longer", lambda: (
+            w := json.loads(text(chief, "/status"))["whole_job"]["workers"][1])["up"] and w["loading"] is None)
+        job.signal(signal.SIGTERM)
+        job.wait(143)
 
     def test_a_process_is_found_while_it_reads_its_data(self):
         for role in "chief", "worker":

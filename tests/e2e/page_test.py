@@ -192,6 +192,16 @@ class BrowserTest(unittest.TestCase):
         seen = self.show("loading", state="loading", loading={"bytes": 1.5e8, "of_bytes": 1.2e9, "rows": 123456, "left_s": 17.2})
         self.assertIn("read their data: 150 MB of 1.2 GB, 123,456 rows, 0:17 left.", seen)
 
+    def test_a_worker_that_reads_its_data_is_no_worker_that_is_away(self):
+        far = {"bytes": 1e8, "of_bytes": 4e8, "rows": 500000, "left_s": 65}
+        workers = [{**w, "up": False, "away_s": 13} for w in status()["whole_job"]["workers"]]
+        ps = [{**p, "up": True} for p in status()["whole_job"]["ps"]]
+        seen = self.show("training", whole_job={"ps": ps, "workers": [{**w, "loading": far} for w in workers]})
+        self.assertIn("loading 25 %, 1:05 left", seen)
+        self.assertNotIn("away", seen)
+        far.update(of_bytes=0, left_s=None)
+        self.assertIn("loading", self.show("training", whole_job={"workers": [{**w, "loading": far} for w in workers]}))
+
     def test_staleness_where_the_mode_has_it(self):
         workers = [{**status()["whole_job"]["workers"][0], "staleness": {"mean": 3.25, "max": 17}}]
         self.assertIn("3.25 updates, at most 17", self.show("training", update="async", whole_job={"workers": workers}))

@@ -577,8 +577,17 @@ void sim_chief_pump(struct sim *sim, struct sim_worker *k)
 
 /* ---- life ---- */
 
+/* An arrival of any worker says, or no longer says, that it reads its data: it changes no decision. */
+static void hear_arrival(struct sim *sim)
+{
+    int64_t tick = sim_ms(sim) / 100;
+    chief_on_worker_loads(sim->worker[0].chief, (uint32_t)(tick % (sim->config.workers + 1)),
+                          tick / 7 % 2, sim_ms(sim));
+}
+
 static void on_tick(struct sim *sim, struct sim_event *e)
 {
+    hear_arrival(sim);
     chief_tick(sim->worker[0].chief, sim_ms(sim));
     sim_worker_pump(sim, &sim->worker[0]);
     if (e->proc->up)

@@ -249,6 +249,46 @@ static void a_worker_whose_connection_is_lost_is_named_as_away(void **state)
     close_fixture(&f);
 }
 
+/* An arrival is no connection of the worker: the deadline stays, and the others take over its work. */
+static void a_worker_that_reads_its_data_is_named_so_and_no_longer_waited_for(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char text[256];
+    Gradwire__Hello hello = GRADWIRE__HELLO__INIT;
+    struct errmsg e;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC);
+    make_steps(&f, 1, 4);
+    chief_on_worker_down(f.chief, 2, f.now_ms);
+    chief_on_worker_loads(f.chief, 2, true, f.now_ms);
+    chief_on_worker_loads(f.chief, WORKERS, true, f.now_ms); /* not in the list: no place for it */
+    assert_int_equal(chief_workers(f.chief), WORKERS);
+    chief_waits_for(f.chief, f.now_ms, text, sizeof text);
+    assert_string_equal(text, "step 3: worker 2, which reads its data, is away, last seen 0 s ago");
+    pass(&f, CHIEF_STALL_MS);
+    answer_leaves(&f, 0, 3, 0x08);
+    answer_leaves(&f, 1, 3, 0x08);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_WORKER, 2, WAIT_LOADS);
+    assert_string_equal(f.said, "step 3: waiting 5 s for worker 2, which reads its data");
+    chief_on_worker_loads(f.chief, 2, false, f.now_ms);
+    answer_leaves(&f, 0, 3, 0x08);
+    answer_leaves(&f, 1, 3, 0x08);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_WORKER, 2, WAIT_AWAY);
+    chief_on_worker_loads(f.chief, 2, true, f.now_ms);
+    pass(&f, 30000);
+    assert_string_equal(f.said, "worker 2 was away for 37 s: the others take over its work");
+    assert_int_equal(chief_on_worker_up(f.chief, 2, &hello, f.now_ms, &e), ERR_OK);
+    chief_on_worker_loads(f.chief, 2, true, f.now_ms); /* of a process that another has replaced */
+    chief_on_worker_down(f.chief, 2, f.now_ms);
+    answer_leaves(&f, 0, 3, 0x08);
+    answer_leaves(&f, 1, 3, 0x08);
+    pass(&f, CHIEF_ANSWER_MS);
+    assert_waits(&f, WAIT_WORKER, 2, WAIT_AWAY);
+    close_fixture(&f);
+}
+
 static void a_worker_beside_a_separate_chief_has_the_number_that_users_give_it(void **state)
 {
     (void)state;
@@ -691,6 +731,7 @@ int main(void)
         cmocka_unit_test(a_worker_whose_leaves_are_missing_is_named_once),
         cmocka_unit_test(the_chiefs_own_session_is_named_last_and_is_no_warning),
         cmocka_unit_test(a_worker_whose_connection_is_lost_is_named_as_away),
+        cmocka_unit_test(a_worker_that_reads_its_data_is_named_so_and_no_longer_waited_for),
         cmocka_unit_test(a_worker_beside_a_separate_chief_has_the_number_that_users_give_it),
         cmocka_unit_test(a_ps_that_does_not_answer_is_named_and_not_who_waits_for_it),
         cmocka_unit_test(a_ps_that_answers_the_ask_before_is_late_and_not_silent),

@@ -201,6 +201,8 @@ static void other_training_data_are_refused_by_the_chief(void **state)
     takes(&ps, "", &m);
     m.role = GRADWIRE__ROLE__DOCTOR;
     takes(&chief, "", &m);
+    m.role = GRADWIRE__ROLE__ARRIVAL; /* it reads them now */
+    takes(&chief, "", &m);
     m.role = GRADWIRE__ROLE__WORKER;
     m.idle = true; /* its job is done: it reads none, and trains nothing */
     takes(&chief, "", &m);
@@ -350,6 +352,12 @@ static void who_is_the_chief_must_be_the_same_in_all_lists(void **state)
     takes(&apart, "", &of_apart);
     takes(&chief, "", &m);
     takes(&apart, "", &of_sparse);
+    Gradwire__Hello arrival = hello(&dense);
+    arrival.role = GRADWIRE__ROLE__ARRIVAL;
+    takes(&chief, "", &arrival);
+    refuses(&apart, "", &arrival, GRADWIRE__REASON__OTHER_LISTS,
+            "the lists differ: by the worker's list worker 0 is the chief, but here the chief is a "
+            "process of its own; give all processes the same lists");
     refuses(&apart, "", &m, GRADWIRE__REASON__OTHER_LISTS,
             "the lists differ: by the worker's list worker 0 is the chief, but here the chief is a "
             "process of its own; give all processes the same lists");

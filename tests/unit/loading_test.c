@@ -26,23 +26,23 @@ static void bytes_and_rows_count_while_data_are_read_alone(void **state)
     struct loading now;
     loading_read(1000);
     loading_rows(10);
-    assert_false(loading_look(&now));
+    assert_false(loading_now(&now));
     loading_begin(400, NULL, NULL);
-    assert_true(loading_look(&now));
+    assert_true(loading_now(&now));
     assert_int_equal(now.bytes + now.rows, 0);
     assert_true(isnan(now.left_s));
     loading_read(100);
     loading_rows(7);
-    assert_true(loading_look(&now));
+    assert_true(loading_now(&now));
     assert_int_equal(now.bytes, 100);
     assert_int_equal(now.of_bytes, 400);
     assert_int_equal(now.rows, 7);
     loading_read(350); /* a part of a file was read twice */
-    assert_true(loading_look(&now));
+    assert_true(loading_now(&now));
     assert_int_equal(now.bytes, 400);
     assert_true(now.left_s == 0);
     loading_end();
-    assert_false(loading_look(&now));
+    assert_false(loading_now(&now));
 }
 
 static void it_is_told_once_a_second_with_the_time_left(void **state)

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
+#include "worker/control/control_http.h"
 #include "worker/control/meter.h"
 
 /* ---- health of a process ---- */
@@ -59,6 +60,13 @@ void health_hear(struct health *h, const Gradwire__Vitals *m, const char *peer, 
     (void)snprintf(h->http, sizeof h->http, "%.*s%.*s", host < 250 ? host : 0, peer,
                    VITALS_HTTP_BYTES, m->http);
     h->resident_bytes = m->resident_bytes;
+    h->loads = m->loading != NULL;
+    h->loading = (struct loading){.left_s = 0};
+    if (m->loading)
+        h->loading = (struct loading){.bytes = m->loading->bytes,
+                                      .of_bytes = m->loading->of_bytes,
+                                      .rows = m->loading->rows,
+                                      .left_s = m->loading->left_s};
     h->warnings = m->n_warnings < LOG_KEPT ? (uint32_t)m->n_warnings : LOG_KEPT;
     for (uint32_t i = 0; i < h->warnings; i++)
         put_warning(&h->warning[i], m->warnings[i]);
@@ -422,6 +430,22 @@ static void put_peers(const struct host *h, struct metrics *m)
               waited_s(h, WAIT_PS, i, now));
 }
 
+#define PUT_LOADING(m, h, name, help, value)                                                       \
+    PUT_PEERS(metrics_put, m, "gradwire_job_worker_loading_" name, METRICS_GAUGE, help, "worker",  \
+              chief_workers((h)->chief), (h)->page.worker[i].loads ? (double)(value) : 0)
+
+static void put_loading(const struct host *h, struct metrics *m)
+{
+    const struct health *w = h->page.worker;
+    PUT_LOADING(m, h, "bytes", "Bytes of its data that a worker has read; 0: it reads none now.",
+                w[i].loading.bytes);
+    PUT_LOADING(m, h, "total_bytes", "Bytes of the files of the data that a worker reads.",
+                w[i].loading.of_bytes);
+    PUT_LOADING(m, h, "rows", "Rows of its data that a worker has read.", w[i].loading.rows);
+    PUT_LOADING(m, h, "left_seconds", "Time left until a worker has read its data.",
+                w[i].loading.left_s);
+}
+
 void host_metrics(void *role, struct metrics *m)
 {
     const struct host *h = role;
@@ -430,6 +454,7 @@ void host_metrics(void *role, struct metrics *m)
     put_cuts(h, &f, m);
     put_learned(h, &f, m);
     put_peers(h, m);
+    put_loading(h, m);
     pending_metrics(&h->pending, m);
 }
 
@@ -442,6 +467,8 @@ static json_t *worker_json(const struct host *h, uint32_t i, double slow_s, int6
         json_pack("{s:i, s:b, s:b, s:I, s:f}", "worker", (int)i, "up", p.up, "member", p.member,
                   "incarnation", (json_int_t)p.incarnation, "away_s", p.away_s);
     const struct health *health = &h->page.worker[i];
+    (void)json_object_set_new(worker, "loading",
+                              health->loads ? loading_json(&health->loading) : json_null());
     health_put(health, worker, now);
     (void)json_object_set_new(worker, "slow",
                               json_boolean(health->known && health->task_s > slow_s));
@@ -452,8 +479,10 @@ static json_t *worker_json(const struct host *h, uint32_t i, double slow_s, int6
 /* The process that training waits for; null: none. */
 static json_t *waiting_json(const struct host *h, int64_t now)
 {
-    static const char *const why[] = {
-        [WAIT_AWAY] = "away", [WAIT_SILENT] = "silent", [WAIT_UNREACHED] = "unreached"};
+    static const char *const why[] = {[WAIT_AWAY] = "away",
+                                      [WAIT_SILENT] = "silent",
+                                      [WAIT_UNREACHED] = "unreached",
+                                      [WAIT_LOADS] = "loading"};
     const struct chief_wait w = chief_wait(h->chief, now);
     if (!w.who)
         return json_null();

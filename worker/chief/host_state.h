@@ -10,6 +10,7 @@
 #include "common/peers/greeting.h"
 #include "common/net/listen.h"
 #include "common/place/place.h"
+#include "common/process/process_state.h"
 #include "worker/chief/host.h"
 #include "worker/chief/store_server.h"
 #include "worker/control/progress.h"
@@ -29,6 +30,8 @@ struct health {
     double examples_s; /* per second */
     double wait_share; /* share of a step's time, from 0 to 1 */
     char http[320];    /* "host:port"; "": it serves no HTTP */
+    bool loads;        /* it reads its data */
+    struct loading loading;
     uint32_t warnings;
     struct log_kept warning[LOG_KEPT];
 };
@@ -76,6 +79,7 @@ struct worker_link {
     struct worker_link *next;
     bool known;
     bool reads;              /* it is a reader of a cut (STORE_SERVER_READER); `known` is false */
+    bool arrives;            /* it is an arrival; `known` is false */
     struct store_peer store; /* of a reader */
     uint32_t worker;
     struct greeting greeting;

@@ -23,9 +23,10 @@ static enum err worker_link_on_head(struct conn *c, void *owner, const struct fr
 {
     struct worker_link *g = owner;
     g->type = f->type;
-    bool greeted = g->known || g->reads;
+    bool greeted = g->known || g->reads || g->arrives;
     enum err err = greeted ? ERR_OK : greeting_on_head(&g->greeting, c, f, head);
-    if (greeted && (f->body_bytes || (g->reads && f->type != FRAME_STORE_GET)))
+    if (greeted && (f->body_bytes || (g->reads && f->type != FRAME_STORE_GET) ||
+                    (g->arrives && f->type != FRAME_VITALS)))
         err = ERR_PROTO;
     if (err)
         return err;
@@ -85,6 +86,47 @@ static void compare_workers(const struct host *h, const Gradwire__Hello *m)
              name_of(h, m->worker, name), m->listed_workers, own->n_workers);
 }
 
+/* Its number is free for its next connection, or for another process. */
+static void worker_link_end_arrival(struct worker_link *g)
+{
+    struct host *h = g->host;
+    g->arrives = false;
+    h->page.worker[g->worker].loads = false;
+    chief_on_worker_loads(h->chief, g->worker, false, clock_now_ms());
+}
+
+/* The latest process with this number counts. */
+static void worker_links_end_arrival(struct host *h, uint32_t worker)
+{
+    for (struct worker_link *g = h->worker_links; g; g = g->next)
+        if (g->arrives && g->worker == worker) {
+            worker_link_end_arrival(g);
+            conn_finish(g->conn, ERR_CLOSED, "this worker has connected again");
+        }
+}
+
+static void worker_link_arrive(struct worker_link *g, uint32_t worker)
+{
+    Gradwire__HelloReply reply = GRADWIRE__HELLO_REPLY__INIT;
+    worker_links_end_arrival(g->host, worker);
+    g->arrives = true;
+    g->worker = worker;
+    conn_limits(g->conn, FRAME_HEAD_MAX, 0);
+    pending_conn_leave(&g->pending);
+    msg_send(g->conn, FRAME_HELLO_REPLY, &reply.base, NULL, 0);
+}
+
+/* Until the connection of the former process is lost, the worker is up. */
+static void worker_link_on_arrival(struct worker_link *g, const Gradwire__Vitals *m)
+{
+    struct host *h = g->host;
+    int64_t now_ms = clock_now_ms();
+    if (worker_link_of(h, g->worker))
+        return;
+    health_hear(&h->page.worker[g->worker], m, conn_peer(g->conn), now_ms);
+    chief_on_worker_loads(h->chief, g->worker, true, now_ms);
+}
+
 static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
 {
     struct host *h = g->host;
@@ -112,6 +154,10 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
         msg_send(g->conn, FRAME_HELLO_REPLY, &reply.base, NULL, 0);
         return;
     }
+    if (m->role == GRADWIRE__ROLE__ARRIVAL) {
+        worker_link_arrive(g, m->worker);
+        return;
+    }
     struct worker_link *former = worker_link_of(h, m->worker);
     if (chief_is_replaced(h->chief, m->worker, m)) {
         char why[HELLO_WHY_BYTES], name[WORKER_NAME_BYTES];
@@ -128,6 +174,7 @@ static void worker_link_hello(struct worker_link *g, const Gradwire__Hello *m)
         return;
     }
     compare_workers(h, m);
+    worker_links_end_arrival(h, m->worker);
     if (former) {
         former->known = false;
         chief_on_worker_down(h->chief, m->worker, clock_now_ms());
@@ -160,6 +207,8 @@ static enum err worker_link_on_frame(struct conn *c, void *owner)
     g->message = NULL;
     if (g->reads)
         err = worker_link_get(g, (const Gradwire__StoreGet *)m);
+    else if (g->arrives)
+        worker_link_on_arrival(g, (const Gradwire__Vitals *)m);
     else if (!g->known)
         worker_link_hello(g, (const Gradwire__Hello *)m);
     else if (g->type == FRAME_VITALS)
@@ -180,6 +229,8 @@ static void worker_link_on_close(struct conn *c, void *owner, enum err code, con
         log_warn("%s: closed: %s", conn_peer(c), why);
     LIST_REMOVE(h->worker_links, g);
     pending_conn_leave(&g->pending);
+    if (g->arrives)
+        worker_link_end_arrival(g);
     if (g->known) {
         char name[WORKER_NAME_BYTES];
         log_info("%s: the connection is lost: %s", name_of(h, g->worker, name), why);
@@ -227,7 +278,7 @@ void worker_link_accept(void *owner, int fd, const char *peer)
 void worker_links_finish(struct host *h)
 {
     for (struct worker_link *g = h->worker_links; g; g = g->next) {
-        g->known = false;
+        g->known = g->arrives = false;
         conn_finish(g->conn, ERR_CLOSED, "the chief ends");
     }
 }

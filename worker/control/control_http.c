@@ -205,7 +205,7 @@ void control_http_close(struct control *c)
 static void put_loading(struct metrics *m)
 {
     struct loading now;
-    if (!loading_look(&now))
+    if (!loading_now(&now))
         return;
     metrics_gauge(m, "gradwire_loading_bytes", "Bytes of the data that were read.",
                   (double)now.bytes);
@@ -216,15 +216,11 @@ static void put_loading(struct metrics *m)
                   now.left_s);
 }
 
-/* null: it does not load. */
-static json_t *loading_json(void)
+json_t *loading_json(const struct loading *now)
 {
-    struct loading now;
-    if (!loading_look(&now))
-        return json_null();
-    return json_pack("{s:I, s:I, s:I, s:o}", "bytes", (json_int_t)now.bytes, "of_bytes",
-                     (json_int_t)now.of_bytes, "rows", (json_int_t)now.rows, "left_s",
-                     json_number(now.left_s));
+    return json_pack("{s:I, s:I, s:I, s:o}", "bytes", (json_int_t)now->bytes, "of_bytes",
+                     (json_int_t)now->of_bytes, "rows", (json_int_t)now->rows, "left_s",
+                     json_number(now->left_s));
 }
 
 static void on_interim_metrics(void *ctx, struct metrics *m)
@@ -239,8 +235,10 @@ static void on_interim_metrics(void *ctx, struct metrics *m)
 static json_t *on_interim_status(void *ctx)
 {
     const struct interim *i = ctx;
+    struct loading now;
     json_t *all = control_http_status(i->job, i->cluster, NULL, i->state, NULL, false);
-    if (json_object_set_new(all, "loading", loading_json()) ||
+    json_t *loading = loading_now(&now) ? loading_json(&now) : json_null();
+    if (json_object_set_new(all, "loading", loading) ||
         json_object_set_new(all, "system", vitals_json()) ||
         json_object_set_new(all, "tls", tls_json())) {
         json_decref(all);

@@ -21,6 +21,8 @@ enum err http_thread_new(struct http_thread **out, int fd, const struct http_ops
 /* Stop the thread and wait for it. NULL: nothing to do. */
 void http_thread_free(struct http_thread *t);
 
+json_t *loading_json(const struct loading *now); /* for /status */
+
 /* Open c->http if config.http_fd is not -1; takes that descriptor, even on error. Errors: ERR_NOMEM. */
 enum err control_http_open(struct control *c) MUST_CHECK;
 void control_http_close(struct control *c);

@@ -67,4 +67,20 @@ enum { FAILED_START_MS = 2000 };
 void failed_start_tell(const struct job *job, const struct cluster *cluster,
                        const Gradwire__Done *what);
 
+/* A worker that reads its data is connected to the chief meanwhile, in a role of its own: the chief knows that it comes, and how
+ * far it is. Its hello as a worker, with the digests of what it has read, follows over another connection.
+ *
+ * Happy path: connect to ps 0 -> the chief's address, once a generation is entered -> connect to the chief -> hello (ARRIVAL) ->
+ * an answer -> VITALS each second, until arrival_end.
+ * Failure modes: ps 0 or the chief is away, a connection is lost, the chief dies and the next one has another address (ps 0 is
+ * asked again); one of them refuses this process (the same, later: the worker's own connection reports it). Nothing waits for an
+ * arrival. */
+
+struct arrival;
+
+/* Starts a thread. `job` is used during the call alone, because reading the data changes it; `cluster` until arrival_end.
+ * http_fd: as for VITALS. NULL: no memory or descriptors, which is logged; the worker trains all the same. */
+struct arrival *arrival_begin(const struct job *job, const struct cluster *cluster, int http_fd);
+void arrival_end(struct arrival *a); /* stops and joins the thread; NULL: nothing to do */
+
 #endif

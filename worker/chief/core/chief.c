@@ -104,6 +104,7 @@ static void check_worker(const struct chief *c, uint32_t worker)
     assert(!w->welcomed || (w->up && w->member && w->hello));
     assert(!w->given || w->incarnation);
     assert(!w->fencing || !w->given);
+    assert(!w->loads || !w->up);
     check(c);
 }
 
@@ -212,7 +213,7 @@ enum err chief_on_worker_up(struct chief *c, uint32_t worker, const Gradwire__He
     w->hello = hello;
     w->hello_used = false;
     w->up = true;
-    w->welcomed = w->unreached = false;
+    w->welcomed = w->unreached = w->loads = false;
     if (c->phase == CHIEF_DONE || c->phase == CHIEF_DONE_PS) {
         Gradwire__Done done = GRADWIRE__DONE__INIT;
         w->done_ms = now_ms;
@@ -250,6 +251,15 @@ void chief_on_worker_idle(struct chief *c, uint32_t worker, int64_t now_ms)
         return;
     members_idle(c, worker);
     finish_progress(c);
+    check_worker(c, worker);
+}
+
+void chief_on_worker_loads(struct chief *c, uint32_t worker, bool loads, int64_t now_ms)
+{
+    begin(c, now_ms);
+    if (worker >= c->workers)
+        return;
+    c->worker[worker].loads = loads && !c->worker[worker].up;
     check_worker(c, worker);
 }
 

@@ -41,6 +41,7 @@ struct chief_wait {
         /* it is connected, but does not send what the others need: it is stopped, or slow */
         WAIT_SILENT,
         WAIT_UNREACHED, /* a worker that cannot reach `ps` */
+        WAIT_LOADS,     /* a worker that is not connected, and reads its data */
     } why;
     uint32_t ps;
     double seconds; /* how long it has been so */
@@ -155,6 +156,9 @@ void chief_on_worker_down(struct chief *c, uint32_t worker, int64_t now_ms);
 /* The next process of a worker that is not connected has found that the job is done, and takes no part in it. It is no
  * longer waited for. */
 void chief_on_worker_idle(struct chief *c, uint32_t worker, int64_t now_ms);
+/* The next process of a worker that is not connected has begun to read its data, or (loads false) its arrival is over. This
+ * changes no deadline and no deal: only what the chief says of a worker that is waited for. */
+void chief_on_worker_loads(struct chief *c, uint32_t worker, bool loads, int64_t now_ms);
 void chief_on_worker(struct chief *c, uint32_t worker, enum frame_type type,
                      const ProtobufCMessage *m, int64_t now_ms);
 

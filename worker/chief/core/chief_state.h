@@ -111,6 +111,7 @@ enum { OWNER_DYING = OWNER_WORKER + CHIEF_WORKERS_MAX /* + worker */ };
 struct chief_worker {
     bool member; /* takes part in the deal */
     bool up, welcomed, held, acked, fencing;
+    bool loads;      /* it is not up, and reads its data */
     bool joined;     /* it was welcomed at least once */
     bool given;      /* a process was given `incarnation` in this generation, so it may push */
     bool hello_used; /* the leases in its hello were taken over */

@@ -114,9 +114,10 @@ void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t by
     }
     for (uint32_t i = 0; i < c->workers; i++) {
         if (c->worker[i].member && !c->worker[i].up) {
-            (void)snprintf(out, bytes, "%s %" PRIu64 ": %s is away, last seen %" PRId64 " s ago",
+            (void)snprintf(out, bytes, "%s %" PRIu64 ": %s%s is away, last seen %" PRId64 " s ago",
                            c->mode->unit, c->mode->steps(c),
                            worker_name(name, i, c->config.separate_chief),
+                           c->worker[i].loads ? ", which reads its data," : "",
                            (now_ms - c->worker[i].lost_ms) / 1000);
             return;
         }

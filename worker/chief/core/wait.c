@@ -34,6 +34,8 @@ static struct chief_wait for_worker(const struct chief *c, uint32_t worker)
         wait.ps = w->unreached_ps;
     } else if (w->up) {
         wait.why = WAIT_SILENT;
+    } else if (w->loads) {
+        wait.why = WAIT_LOADS;
     }
     return wait;
 }
@@ -140,6 +142,8 @@ const char *chief_wait_words(const struct chief_wait *w, char *out, size_t bytes
         (void)snprintf(out, bytes, "%s, which is not connected", name);
     else if (w->why == WAIT_UNREACHED)
         (void)snprintf(out, bytes, "%s, which cannot reach ps %u", name, w->ps);
+    else if (w->why == WAIT_LOADS)
+        (void)snprintf(out, bytes, "%s, which reads its data", name);
     else if (w->who == WAIT_PS)
         (void)snprintf(out, bytes,
                        "ps %u, which is connected but does not answer: it is stopped, or slow",

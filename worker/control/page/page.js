@@ -207,9 +207,15 @@
     return `http://${at}/`;
   }
 
+  function loadingState(l) {
+    const share = l.of_bytes ? ` ${percent(l.bytes / l.of_bytes)}` : "";
+    return `loading${share}${isNumber(l.left_s) ? `, ${duration(l.left_s)} left` : ""}`;
+  }
+
   function processState(p, s) {
     const ends = s.end || (isNumber(s.whole_job.steps) && s.whole_job.steps >= s.whole_job.planned_steps);
     if (!p.up && ends) return ["ended", ""];
+    if (p.loading && !p.up) return [loadingState(p.loading), ""];
     if (!p.up) return [`away ${duration(p.away_s)}`, "bad"];
     if (p.heard_s > 5 && !ends) return [`silent ${duration(p.heard_s)}`, "bad"];
     const waiting = s.whole_job.waiting;

@@ -1,0 +1,242 @@
+/* A worker's connection to the chief while it reads its data: idle.h has the conversation. */
+#include "worker/control/idle.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mem.h"
+#include "common/net/conn.h"
+#include "common/net/mailbox.h"
+#include "common/peers/dial.h"
+#include "common/peers/hello.h"
+#include "common/process/process_state.h"
+#include "common/serve/vitals.h"
+
+enum {
+    DOUBT_MS = 3000,    /* without a connection: the chief at this address may have died */
+    REFUSED_MS = 10000, /* after a refusal */
+};
+
+struct arrival {
+    const struct cluster *cluster;
+    int http_fd;
+    Gradwire__Hello *hello; /* owned */
+    struct loop loop;
+    struct mailbox in; /* any letter stops the thread */
+    struct loop_timer tick;
+    pthread_t pthread;
+    struct dialer *ps, *chief;
+    struct conn *conn;              /* to ps 0 or to the chief */
+    bool to_chief, greeted;         /* greeted: the chief has answered */
+    char address[300], dialed[300]; /* dialed: what `chief` connects to */
+    int64_t dialed_ms, ask_ms;      /* ask_ms: when to ask ps 0 next, without a connection */
+    ProtobufCMessage *message;
+    uint16_t type;
+};
+
+/* Before the files are opened, and after all is read, there is nothing to tell. */
+static void arrival_tell(const struct arrival *a)
+{
+    struct vitals_note note;
+    struct loading now;
+    Gradwire__Loading loading = GRADWIRE__LOADING__INIT;
+    if (!loading_now(&now))
+        return;
+    loading.bytes = now.bytes;
+    loading.of_bytes = now.of_bytes;
+    loading.rows = now.rows;
+    loading.left_s = now.left_s;
+    vitals_note_make(&note, a->http_fd);
+    note.message.loading = &loading;
+    msg_send(a->conn, FRAME_VITALS, &note.message.base, NULL, 0);
+}
+
+static enum err arrival_on_head(struct conn *c, void *owner, const struct frame *f,
+                                const uint8_t *head)
+{
+    (void)c;
+    struct arrival *a = owner;
+    a->type = f->type;
+    a->message = f->body_bytes ? NULL : msg_unpack(f->type, head, f->head_bytes);
+    return a->message ? ERR_OK : ERR_PROTO;
+}
+
+static void arrival_ask_later(struct arrival *a, int64_t ms)
+{
+    if (a->chief)
+        dial_stop(a->chief);
+    a->to_chief = false;
+    a->ask_ms = clock_now_ms() + ms;
+}
+
+static enum err arrival_on_frame(struct conn *c, void *owner)
+{
+    struct arrival *a = owner;
+    ProtobufCMessage *m = a->message;
+    a->message = NULL;
+    if (a->type == FRAME_REFUSE) {
+        conn_close(c, ERR_REFUSED, "refused");
+    } else if (a->type == FRAME_HELLO_REPLY && a->to_chief) {
+        a->greeted = true;
+        arrival_tell(a);
+    } else if (a->type == FRAME_HELLO_REPLY) {
+        (void)snprintf(a->address, sizeof a->address, "%s",
+                       ((const Gradwire__HelloReply *)m)->chief_address);
+        conn_close(c, ERR_OK, "answered");
+    }
+    msg_free(m);
+    return ERR_OK;
+}
+
+static const struct conn_ops arrival_ops;
+
+static void arrival_dial_chief(struct arrival *a)
+{
+    struct errmsg e;
+    if (!a->chief || strcmp(a->dialed, a->address) != 0) {
+        dial_free(a->chief);
+        a->chief = NULL;
+        memcpy(a->dialed, a->address, sizeof a->dialed);
+        if (dial_new(&a->chief, &a->loop, "the chief", a->address, &arrival_ops, a, &e)) {
+            arrival_ask_later(a, REFUSED_MS);
+            return;
+        }
+    }
+    a->to_chief = true;
+    a->dialed_ms = clock_now_ms();
+    dial_start(a->chief);
+}
+
+static void arrival_on_close(struct conn *c, void *owner, enum err code, const char *why)
+{
+    (void)c;
+    struct arrival *a = owner;
+    msg_free(a->message);
+    a->message = NULL;
+    a->conn = NULL;
+    if (!a->ps) /* the arrival ends */
+        return;
+    if (code != ERR_OK)
+        dial_lost(a->to_chief ? a->chief : a->ps, code, why);
+    if (code == ERR_OK && !a->to_chief)
+        arrival_dial_chief(a);
+    else
+        arrival_ask_later(a, code == ERR_REFUSED ? REFUSED_MS : 0);
+}
+
+/* With `idle` ps 0 answers when a generation is entered, and does not count the worker among those that have heard why a chief has
+ * failed. */
+static void arrival_on_open(struct conn *c, void *owner)
+{
+    struct arrival *a = owner;
+    a->conn = c;
+    a->greeted = false;
+    a->hello->idle = !a->to_chief;
+    dial_hello(a->to_chief ? a->chief : a->ps, c, a->hello);
+}
+
+static const struct conn_ops arrival_ops = {.on_head = arrival_on_head,
+                                            .on_frame = arrival_on_frame,
+                                            .on_close = arrival_on_close,
+                                            .on_open = arrival_on_open};
+
+static void arrival_on_tick(void *arg)
+{
+    struct arrival *a = arg;
+    int64_t now = clock_now_ms();
+    if (a->conn && a->greeted)
+        arrival_tell(a);
+    else if (!a->conn && a->to_chief && now - a->dialed_ms > DOUBT_MS)
+        arrival_ask_later(a, 0);
+    if (!a->conn && !a->to_chief && now >= a->ask_ms)
+        dial_start(a->ps);
+}
+
+static void arrival_on_letter(void *arg, struct mail *m)
+{
+    (void)m;
+    struct arrival *a = arg;
+    loop_stop(&a->loop);
+}
+
+static void *arrival_run(void *arg)
+{
+    struct arrival *a = arg;
+    if (loop_run(&a->loop))
+        log_warn("the chief does not hear how far this worker has read its data: the event loop "
+                 "failed");
+    dial_free(a->ps);
+    dial_free(a->chief);
+    a->ps = a->chief = NULL;
+    if (a->conn)
+        conn_close(a->conn, ERR_CLOSED, "the data are read");
+    return NULL;
+}
+
+static void arrival_release(struct arrival *a)
+{
+    loop_timer_stop(&a->tick);
+    dial_free(a->ps);
+    mailbox_close(&a->in);
+    loop_close(&a->loop); /* closes the connection */
+    msg_free(a->hello);
+    mem_free(a);
+}
+
+static enum err arrival_start(struct arrival *a, struct errmsg *e)
+{
+    loop_timer_init(&a->tick, &a->loop, arrival_on_tick, a);
+    enum err err = dial_new(&a->ps, &a->loop, "ps 0", a->cluster->ps[0], &arrival_ops, a, e);
+    if (!err)
+        err = loop_timer_every(&a->tick, VITALS_EVERY_MS);
+    if (err)
+        return err;
+    dial_start(a->ps);
+    return pthread_create(&a->pthread, NULL, arrival_run, a) ? ERR_NOMEM : ERR_OK;
+}
+
+struct arrival *arrival_begin(const struct job *job, const struct cluster *cluster, int http_fd)
+{
+    Gradwire__Hello hello;
+    struct errmsg e;
+    struct arrival *a = mem_zalloc(1, sizeof *a);
+    hello_make(&hello, job, cluster, 0);
+    hello.role = GRADWIRE__ROLE__ARRIVAL;
+    hello.encoding.len = 0; /* of an earlier reading */
+    if (!a)
+        goto no_arrival;
+    a->cluster = cluster;
+    a->http_fd = http_fd;
+    a->hello = (Gradwire__Hello *)msg_copy(&hello.base);
+    if (!a->hello || loop_init(&a->loop))
+        goto no_loop;
+    if (mailbox_init(&a->in, &a->loop, arrival_on_letter, a))
+        goto no_mailbox;
+    if (arrival_start(a, &e) == ERR_OK)
+        return a;
+    arrival_release(a);
+    goto no_arrival;
+no_mailbox:
+    loop_close(&a->loop);
+no_loop:
+    msg_free(a->hello);
+    mem_free(a);
+no_arrival:
+    (void)err_memory_for(&e, "telling the chief how far this worker has read its data");
+    log_warn("%s", e.text);
+    return NULL;
+}
+
+void arrival_end(struct arrival *a)
+{
+    struct mail quit = {.type = 0};
+    if (!a)
+        return;
+    if (mailbox_post(&a->in, &quit))
+        log_warn("the thread that tells the chief of the loading cannot be stopped");
+    pthread_join(a->pthread, NULL);
+    arrival_release(a);
+}

@@ -75,6 +75,8 @@ struct server {
     bool asked_status;
 
     struct client *clients, *chief;
+    struct client
+        *arriving; /* the arrival of a chief, which reads its data; NULL: none is connected */
     struct pending pending;
     enum life life;
     struct generation generation;                   /* the last one entered */
@@ -280,6 +282,33 @@ static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
     for (uint32_t i = 0; i < s->threads; i++)
         if (shard_thread_ask(s->thread[i], SHARD_STATUS))
             conn_close(c->conn, ERR_TOOBIG, "a shard thread is too far behind");
+}
+
+/* Without a chief the arrivals of workers are sent to the arrival of a chief. */
+static void answer_arrivals(struct server *s)
+{
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    if (s->chief || !s->arriving)
+        return;
+    m.chief_address = s->arriving->hello->chief_address;
+    for (struct client *c = s->clients; c; c = c->next) {
+        if (!c->waits_for_chief || c->hello->role != GRADWIRE__ROLE__ARRIVAL)
+            continue;
+        c->waits_for_chief = false;
+        msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+    }
+}
+
+static void hello_of_arrival(struct client *c, const Gradwire__Hello *m)
+{
+    struct server *s = c->server;
+    c->waits_for_chief = !m->chief_address[0];
+    c->waits_for_entry = true;
+    if (m->chief_address[0])
+        s->arriving = c;
+    if (s->chief)
+        answer_waiting_workers(s);
+    answer_arrivals(s);
 }
 
 static void hello_of_worker(struct client *c, const Gradwire__Hello *m)
@@ -609,6 +638,8 @@ static enum err on_frame(struct conn *c, void *owner)
         hello_of_failed_chief(client, client->hello->failed);
     else if (client->hello->role == GRADWIRE__ROLE__CHIEF && client->hello->shard < 0)
         hello_of_chief(client, client->hello);
+    else if (client->hello->role == GRADWIRE__ROLE__ARRIVAL)
+        hello_of_arrival(client, client->hello);
     else
         hello_of_worker(client, client->hello);
     return ERR_OK;
@@ -633,6 +664,8 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
         if (!s->ends && s->life == LIFE_TRAINING && !s->failed_code)
             say_waits(s);
     }
+    if (s->arriving == client)
+        s->arriving = NULL;
     LIST_REMOVE(s->clients, client);
     pending_conn_leave(&client->pending);
     listen_release(&s->listener);

@@ -156,8 +156,11 @@ static enum err ask_last_cut(struct process *p, struct errmsg *e)
 
 static void begin_arrival(struct process *p)
 {
-    if (process_may_rest(p))
-        p->arrival = arrival_begin(&p->job, &p->cluster, p->http_fd);
+    const struct cluster *c = &p->cluster;
+    bool leads =
+        c->is_chief && !c->alone && c->n_ps && p->listen_fd >= 0 && !p->flags.find_learning_rate;
+    if (leads || process_may_rest(p))
+        p->arrival = arrival_begin(&p->job, c, p->http_fd, leads ? p->listen_fd : -1);
 }
 
 /* If the rows have fewer words than the model has features, use the encoding of the chief's last cut. Errors:
@@ -188,9 +191,11 @@ static enum err fit_rows(struct process *p, struct errmsg *e)
 /* Load the rows, and agree on their encoding. */
 static enum err load_rows(struct process *p, struct errmsg *e)
 {
-    enum err err = find_taught(p, e);
-    if (!err)
-        err = load_model_and_data(p, e);
+    enum err err = find_taught(p, e); /* a chief holds DIR from here on */
+    if (err)
+        return err;
+    begin_arrival(p);
+    err = load_model_and_data(p, e);
     if (!err)
         err = fit_rows(p, e);
     if (!err)
@@ -318,7 +323,6 @@ enum err process_load(struct process *p, struct errmsg *e)
     if (evaluates(p))
         bytes += bytes_of(p->job.data.eval); /* data.validation.files are in data.train */
     loading_begin(bytes, p->cluster.is_chief ? tell_loading : NULL, p);
-    begin_arrival(p);
     enum err err = load(p, e);
     loading_end();
     arrival_end(p->arrival);

@@ -185,7 +185,8 @@ static bool same_contents(const struct hello_host *host, const Gradwire__Hello *
     static const Gradwire__Contents none = GRADWIRE__CONTENTS__INIT;
     const Gradwire__Contents *theirs = m->contents ? m->contents : &none;
     char how[280], sender[WORKER_NAME_BYTES];
-    if (m->role == GRADWIRE__ROLE__DOCTOR || m->role == GRADWIRE__ROLE__ARRIVAL || m->idle ||
+    if (!host->contents || m->role == GRADWIRE__ROLE__DOCTOR ||
+        m->role == GRADWIRE__ROLE__ARRIVAL || m->idle ||
         contents_same(host->contents, theirs->fingerprint.data, theirs->fingerprint.len))
         return true;
     const struct contents_print print = print_of(theirs);

@@ -31,9 +31,10 @@ enum { HELLO_WHY_BYTES = 400 };
 struct hello_host {
     const struct job *job;
     const struct cluster *cluster;
-    const char *uuid;                /* for a ps: the run that it holds; "": none */
-    uint64_t encoding_cut;           /* for the chief: as in Refuse */
-    const struct contents *contents; /* for the chief: the training data that it has read */
+    const char *uuid;      /* for a ps: the run that it holds; "": none */
+    uint64_t encoding_cut; /* for the chief: as in Refuse */
+    /* for the chief: the training data that it has read; NULL: it reads them now, so they are not compared */
+    const struct contents *contents;
     /* for a ps: the fingerprint of the training data of the run that it holds, 32 bytes; NULL: none */
     const uint8_t *data;
     char *refused; /* (HELLO_WHY_BYTES) gets the text of each refusal; NULL: nobody asks for it */

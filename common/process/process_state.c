@@ -1,6 +1,8 @@
 #include "common/process/process_state.h"
 
+#include <assert.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "common/base/clock.h"
@@ -83,4 +85,31 @@ void loading_rows(uint64_t rows)
 {
     if (load.reads)
         load.rows += rows;
+}
+
+/* ---- other workers ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    bool loads[LOADING_WORKERS];
+    struct loading of[LOADING_WORKERS];
+} heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void loading_hear(uint32_t worker, const struct loading *now)
+{
+    assert(worker < LOADING_WORKERS);
+    pthread_mutex_lock(&heard.lock);
+    heard.loads[worker] = now != NULL;
+    heard.of[worker] = now ? *now : (struct loading){0};
+    pthread_mutex_unlock(&heard.lock);
+}
+
+bool loading_heard(uint32_t worker, struct loading *out)
+{
+    assert(worker < LOADING_WORKERS);
+    pthread_mutex_lock(&heard.lock);
+    bool loads = heard.loads[worker];
+    *out = heard.of[worker];
+    pthread_mutex_unlock(&heard.lock);
+    return loads;
 }

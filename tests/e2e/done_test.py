@@ -331,6 +331,43 @@ class DoneTest(ByHand):
         self.assertIn("allowed: exit, wait", self.start("ps", 0, "--when_done=stay").wait(2).log())
 
 
+class ArrivalsTest(wire.PsCase):
+    """Ps 0 and processes that read their data."""
+
+    def say_hello(self, **fields):
+        peer = wire.Peer(self.port)
+        self.addCleanup(peer.s.close)
+        idle = {22: 1} if fields["role"] == wire.ARRIVAL else {}
+        peer.send(wire.frame(wire.HELLO, {**self.a_hello(**fields), **idle}))
+        return peer
+
+    def arrival(self, worker, **fields):
+        return self.say_hello(role=wire.ARRIVAL, worker=worker, **fields)
+
+    def named(self, peer):
+        """The address of the chief that ps 0 names."""
+        kind, head, _ = peer.hear()
+        self.assertEqual(kind, wire.HELLO_REPLY)
+        return wire.fields_of(head)[6]
+
+    def test_they_meet_at_the_chief_that_reads_its_data_until_one_is_connected(self):
+        worker = self.say_hello(role=1, worker=1)  # has read its data
+        before = self.arrival(2)
+        loading = self.arrival(0, chief="127.0.0.1:5")
+        self.assertEqual(self.named(before), b"127.0.0.1:5")
+        self.assertEqual(self.named(self.arrival(3)), b"127.0.0.1:5")
+        again = self.arrival(0, chief="127.0.0.1:6")  # the next process of the chief, before the end of the first is known
+        loading.s.close()
+        self.assertEqual(self.named(self.arrival(2)), b"127.0.0.1:6")
+        again.s.close()
+        after = self.arrival(3)
+        self.entered()
+        for peer in worker, after, self.arrival(2):
+            self.assertEqual(self.named(peer), b"127.0.0.1:9")
+        self.arrival(0, chief="127.0.0.1:5")  # of another process of the chief, as one that was started by mistake
+        self.assertEqual(self.named(self.arrival(2)), b"127.0.0.1:9")
+
+
 class ToldToGoCase(wire.PsCase):
     def setUp(self):
         super().setUp()

@@ -274,6 +274,36 @@ class HttpTest(TrainCase):
                     break
             self.assertEqual(seen, ["loading", 1, (200, "ok\n"), "loading"], role)
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_a_chief_that_reads_its_data_shows_workers_that_read_theirs(self):
+        for rows in 200000, 300000, 400000:  # a second or more, in which a loaded machine may not let us look
+            if seen := self.arrivals(rows):
+                break
+        self.assertEqual([set(w) for w in seen], [{"worker", "bytes", "of_bytes", "rows", "left_s"}])
+        self.assertEqual(seen[0]["worker"], 1)
+
+    def arrivals(self, rows):
+        """Those that the chief shows. None: it has read its data meanwhile."""
+        ports = free_ports(4)
+        at = f"127.0.0.1:{ports[3]}"
+        hosts = [f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]},127.0.0.1:{ports[2]}",
+                 f"--job={self.JOB}", f"--output={self.out}", f"--set=data.synthetic_train_rows={rows}"]
+        ps = Process(self, [PS, "--job_name=ps", "--task_index=0", *hosts], "ps")
+        ps.until_said("waiting for the chief")
+        both = [Process(self, [WORKER, "--job_name=worker", f"--task_index={i}", *hosts, *at_http], f"worker-{i}")
+                for i, at_http in ((1, []), (0, [f"--http_port={ports[3]}", "--http_address=127.0.0.1"]))]
+
+        def look():
+            status = json.loads(text(at, "/status") or '{"state": "loading"}')
+            return status.get("arrivals") or status["state"] != "loading" and "late"
+        seen = self.until("the worker is seen, or the data are read", look)
+        if seen != "late":
+            self.assertEqual(metrics(at)("gradwire_job_worker_loading_rows", worker=0), 0)
+        for p in (*both, ps):
+            p.process.kill()
+            p.process.wait()
+        return None if seen == "late" else seen
+
     def seen_while_it_reads(self, role, rows):
         """None: it has read them meanwhile."""
         ps, chief, worker, http = free_ports(4)

@@ -191,6 +191,8 @@ class BrowserTest(unittest.TestCase):
         self.assertIn("read their data", self.show("loading", state="loading"))
         seen = self.show("loading", state="loading", loading={"bytes": 1.5e8, "of_bytes": 1.2e9, "rows": 123456, "left_s": 17.2})
         self.assertIn("read their data: 150 MB of 1.2 GB, 123,456 rows, 0:17 left.", seen)
+        seen = self.show("loading", state="loading", arrivals=[{"worker": 3, "bytes": 1e8, "of_bytes": 4e8, "rows": 5, "left_s": 65}])
+        self.assertIn("read their data. Worker 3: loading 25 %, 1:05 left.", seen)
 
     def test_a_worker_that_reads_its_data_is_no_worker_that_is_away(self):
         far = {"bytes": 1e8, "of_bytes": 4e8, "rows": 500000, "left_s": 65}

@@ -199,6 +199,10 @@ static void other_training_data_are_refused_by_the_chief(void **state)
                 "1");
     }
     takes(&ps, "", &m);
+    const struct hello_host loads = {
+        .job = &job, .cluster = &chief, .uuid = ""}; /* it reads its own */
+    struct hello_refusal why = {.reason = GRADWIRE__REASON__UNKNOWN};
+    assert_true(hello_judge(&loads, &m, &why));
     m.role = GRADWIRE__ROLE__DOCTOR;
     takes(&chief, "", &m);
     m.role = GRADWIRE__ROLE__ARRIVAL; /* it reads them now */

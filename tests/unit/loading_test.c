@@ -61,11 +61,26 @@ static void it_is_told_once_a_second_with_the_time_left(void **state)
     assert_true(told.left_s >= 0.9 * seconds);
 }
 
+static void what_another_worker_tells_is_shown_until_it_tells_no_more(void **state)
+{
+    (void)state;
+    const struct loading far = {.bytes = 1, .of_bytes = 2, .rows = 3, .left_s = 4};
+    struct loading now;
+    loading_hear(LOADING_WORKERS - 1, &far);
+    assert_false(loading_heard(0, &now));
+    assert_true(loading_heard(LOADING_WORKERS - 1, &now));
+    assert_memory_equal(&now, &far, sizeof far);
+    loading_hear(LOADING_WORKERS - 1, NULL);
+    assert_false(loading_heard(LOADING_WORKERS - 1, &now));
+    assert_int_equal(now.bytes, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_and_rows_count_while_data_are_read_alone),
         cmocka_unit_test(it_is_told_once_a_second_with_the_time_left),
+        cmocka_unit_test(what_another_worker_tells_is_shown_until_it_tells_no_more),
     };
     return cmocka_run_group_tests_name("loading", tests, NULL, NULL);
 }

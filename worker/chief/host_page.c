@@ -61,12 +61,7 @@ void health_hear(struct health *h, const Gradwire__Vitals *m, const char *peer, 
                    VITALS_HTTP_BYTES, m->http);
     h->resident_bytes = m->resident_bytes;
     h->loads = m->loading != NULL;
-    h->loading = (struct loading){.left_s = 0};
-    if (m->loading)
-        h->loading = (struct loading){.bytes = m->loading->bytes,
-                                      .of_bytes = m->loading->of_bytes,
-                                      .rows = m->loading->rows,
-                                      .left_s = m->loading->left_s};
+    h->loading = loading_of_message(m->loading);
     h->warnings = m->n_warnings < LOG_KEPT ? (uint32_t)m->n_warnings : LOG_KEPT;
     for (uint32_t i = 0; i < h->warnings; i++)
         put_warning(&h->warning[i], m->warnings[i]);
@@ -430,20 +425,13 @@ static void put_peers(const struct host *h, struct metrics *m)
               waited_s(h, WAIT_PS, i, now));
 }
 
-#define PUT_LOADING(m, h, name, help, value)                                                       \
-    PUT_PEERS(metrics_put, m, "gradwire_job_worker_loading_" name, METRICS_GAUGE, help, "worker",  \
-              chief_workers((h)->chief), (h)->page.worker[i].loads ? (double)(value) : 0)
-
 static void put_loading(const struct host *h, struct metrics *m)
 {
-    const struct health *w = h->page.worker;
-    PUT_LOADING(m, h, "bytes", "Bytes of its data that a worker has read; 0: it reads none now.",
-                w[i].loading.bytes);
-    PUT_LOADING(m, h, "total_bytes", "Bytes of the files of the data that a worker reads.",
-                w[i].loading.of_bytes);
-    PUT_LOADING(m, h, "rows", "Rows of its data that a worker has read.", w[i].loading.rows);
-    PUT_LOADING(m, h, "left_seconds", "Time left until a worker has read its data.",
-                w[i].loading.left_s);
+    static struct loading of[CHIEF_WORKERS_MAX];
+    uint32_t workers = chief_workers(h->chief);
+    for (uint32_t i = 0; i < workers; i++)
+        of[i] = h->page.worker[i].loads ? h->page.worker[i].loading : (struct loading){0};
+    loading_metrics(m, of, workers);
 }
 
 void host_metrics(void *role, struct metrics *m)

@@ -1,23 +1,44 @@
-/* A worker's connection to the chief while it reads its data: idle.h has the conversation. */
+/* Processes that talk to each other while they read their data: idle.h has the conversation. */
 #include "worker/control/idle.h"
 
+#include <assert.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/clock.h"
+#include "common/base/list.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/net/conn.h"
+#include "common/net/listen.h"
 #include "common/net/mailbox.h"
 #include "common/peers/dial.h"
+#include "common/peers/greeting.h"
 #include "common/peers/hello.h"
 #include "common/process/process_state.h"
 #include "common/serve/vitals.h"
+#include "worker/control/control_http.h"
 
 enum {
     DOUBT_MS = 3000,    /* without a connection: the chief at this address may have died */
     REFUSED_MS = 10000, /* after a refusal */
+};
+
+/* A connection to a chief that reads its data. */
+struct arrived {
+    struct arrival *of;
+    struct conn *conn;
+    struct arrived *next;
+    bool greeted; /* its hello is accepted */
+    bool arrives; /* it is an arrival, of this worker */
+    uint32_t worker;
+    struct greeting greeting;
+    struct pending_conn pending;
+    ProtobufCMessage *message;
+    uint16_t type;
 };
 
 struct arrival {
@@ -35,7 +56,15 @@ struct arrival {
     int64_t dialed_ms, ask_ms;      /* ask_ms: when to ask ps 0 next, without a connection */
     ProtobufCMessage *message;
     uint16_t type;
+    /* the chief's */
+    struct job job; /* as it was before the data are read; its texts are borrowed */
+    struct listener listener;
+    bool listening;
+    struct pending pending;
+    struct arrived *arrived;
 };
+
+/* ---- a worker, and the chief's connection to ps 0 ---- */
 
 /* Before the files are opened, and after all is read, there is nothing to tell. */
 static void arrival_tell(const struct arrival *a)
@@ -79,6 +108,8 @@ static enum err arrival_on_frame(struct conn *c, void *owner)
     a->message = NULL;
     if (a->type == FRAME_REFUSE) {
         conn_close(c, ERR_REFUSED, "refused");
+    } else if (a->type == FRAME_HELLO_REPLY && a->cluster->is_chief) {
+        /* of an earlier build of the ps, which names the chief that it has */
     } else if (a->type == FRAME_HELLO_REPLY && a->to_chief) {
         a->greeted = true;
         arrival_tell(a);
@@ -143,10 +174,136 @@ static const struct conn_ops arrival_ops = {.on_head = arrival_on_head,
                                             .on_close = arrival_on_close,
                                             .on_open = arrival_on_open};
 
+/* ---- the chief, which listens while it reads its data ---- */
+
+static_assert((uint32_t)LOADING_WORKERS == (uint32_t)WORKERS_MAX, "each worker has a place");
+
+/* HTTP shows it. */
+static void arrived_tell(uint32_t worker, const Gradwire__Loading *m)
+{
+    const struct loading of = loading_of_message(m);
+    loading_hear(worker, m ? &of : NULL);
+}
+
+static enum err arrived_on_head(struct conn *c, void *owner, const struct frame *f,
+                                const uint8_t *head)
+{
+    struct arrived *one = owner;
+    enum err err = one->greeted ? ERR_OK : greeting_on_head(&one->greeting, c, f, head);
+    if (one->greeted && (f->body_bytes || !one->arrives || f->type != FRAME_VITALS))
+        err = ERR_PROTO;
+    if (err)
+        return err;
+    one->type = f->type;
+    one->message = msg_unpack(f->type, head, f->head_bytes);
+    return one->message ? ERR_OK : ERR_PROTO;
+}
+
+static enum err arrived_on_space(struct conn *c, void *owner, uint64_t at, uint64_t left, void **p,
+                                 size_t *bytes)
+{
+    (void)c;
+    return greeting_on_space(&((struct arrived *)owner)->greeting, at, left, p, bytes);
+}
+
+/* All but arrivals and doctors wait, as in the backlog, until the chief has read its data. */
+static void arrived_hello(struct arrived *one, const Gradwire__Hello *m)
+{
+    const struct arrival *a = one->of;
+    const struct hello_host host = {.job = &a->job, .cluster = a->cluster, .uuid = ""};
+    Gradwire__HelloReply reply = GRADWIRE__HELLO_REPLY__INIT;
+    if (!greeting_taken(&one->greeting, one->conn, &host, m))
+        return;
+    pending_conn_leave(&one->pending);
+    one->greeted = true;
+    one->arrives = m->role == GRADWIRE__ROLE__ARRIVAL;
+    one->worker = m->worker;
+    if (m->role == GRADWIRE__ROLE__DOCTOR)
+        reply.time_ms = clock_wall_ms();
+    else if (!one->arrives)
+        return;
+    msg_send(one->conn, FRAME_HELLO_REPLY, &reply.base, NULL, 0);
+    if (!one->arrives)
+        conn_finish(one->conn, ERR_CLOSED, "the doctor's visit is over");
+}
+
+static enum err arrived_on_frame(struct conn *c, void *owner)
+{
+    (void)c;
+    struct arrived *one = owner;
+    ProtobufCMessage *m = one->message;
+    one->message = NULL;
+    if (one->greeted)
+        arrived_tell(one->worker, ((const Gradwire__Vitals *)m)->loading);
+    else
+        arrived_hello(one, (const Gradwire__Hello *)m);
+    msg_free(m);
+    return ERR_OK;
+}
+
+static void arrived_on_close(struct conn *c, void *owner, enum err code, const char *why)
+{
+    (void)c, (void)code, (void)why;
+    struct arrived *one = owner;
+    struct arrival *a = one->of;
+    LIST_REMOVE(a->arrived, one);
+    pending_conn_leave(&one->pending);
+    if (one->arrives) /* the next one of this worker tells again within a second */
+        arrived_tell(one->worker, NULL);
+    if (a->listening)
+        listen_release(&a->listener);
+    msg_free(one->message);
+    mem_free(one);
+}
+
+static const struct conn_ops arrived_ops = {.on_head = arrived_on_head,
+                                            .on_space = arrived_on_space,
+                                            .on_frame = arrived_on_frame,
+                                            .on_close = arrived_on_close};
+
+static bool arrived_shed(void *owner)
+{
+    return pending_shed(&((struct arrival *)owner)->pending);
+}
+
+static void arrived_accept(void *owner, int fd, const char *peer)
+{
+    struct arrival *a = owner;
+    struct arrived *one = mem_zalloc(1, sizeof *one);
+    if (!one || conn_new(&one->conn, &a->loop, fd, peer, &arrived_ops, one)) {
+        if (!one)
+            close(fd); /* otherwise conn_new has closed it */
+        listen_release(&a->listener);
+        mem_free(one);
+        return;
+    }
+    one->of = a;
+    one->next = a->arrived;
+    a->arrived = one;
+    pending_add(&a->pending, &one->pending, one->conn);
+    greeting_begin(&one->greeting, one->conn);
+}
+
+static enum err arrival_listen(struct arrival *a, int listen_fd)
+{
+    int fd = fcntl(listen_fd, F_DUPFD_CLOEXEC, 0); /* the chief keeps the socket */
+    if (fd < 0)
+        return ERR_FILES;
+    pending_init(&a->pending);
+    enum err err = listen_start(&a->listener, &a->loop, fd, LISTEN_OPEN_MAX, arrived_accept, a);
+    a->listener.shed = arrived_shed;
+    a->listening = err == ERR_OK;
+    return err;
+}
+
+/* ---- both ---- */
+
 static void arrival_on_tick(void *arg)
 {
     struct arrival *a = arg;
     int64_t now = clock_now_ms();
+    if (a->listening)
+        pending_tick(&a->pending, now);
     if (a->conn && a->greeted)
         arrival_tell(a);
     else if (!a->conn && a->to_chief && now - a->dialed_ms > DOUBT_MS)
@@ -173,12 +330,17 @@ static void *arrival_run(void *arg)
     a->ps = a->chief = NULL;
     if (a->conn)
         conn_close(a->conn, ERR_CLOSED, "the data are read");
+    for (struct arrived *one = a->arrived; one; one = one->next)
+        conn_close(one->conn, ERR_CLOSED, "the chief has read its data");
     return NULL;
 }
 
 static void arrival_release(struct arrival *a)
 {
     loop_timer_stop(&a->tick);
+    if (a->listening)
+        listen_close(&a->listener);
+    a->listening = false;
     dial_free(a->ps);
     mailbox_close(&a->in);
     loop_close(&a->loop); /* closes the connection */
@@ -186,19 +348,22 @@ static void arrival_release(struct arrival *a)
     mem_free(a);
 }
 
-static enum err arrival_start(struct arrival *a, struct errmsg *e)
+static enum err arrival_start(struct arrival *a, int listen_fd, struct errmsg *e)
 {
     loop_timer_init(&a->tick, &a->loop, arrival_on_tick, a);
     enum err err = dial_new(&a->ps, &a->loop, "ps 0", a->cluster->ps[0], &arrival_ops, a, e);
     if (!err)
         err = loop_timer_every(&a->tick, VITALS_EVERY_MS);
+    if (!err && listen_fd >= 0)
+        err = arrival_listen(a, listen_fd);
     if (err)
         return err;
     dial_start(a->ps);
     return pthread_create(&a->pthread, NULL, arrival_run, a) ? ERR_NOMEM : ERR_OK;
 }
 
-struct arrival *arrival_begin(const struct job *job, const struct cluster *cluster, int http_fd)
+struct arrival *arrival_begin(const struct job *job, const struct cluster *cluster, int http_fd,
+                              int listen_fd)
 {
     Gradwire__Hello hello;
     struct errmsg e;
@@ -206,16 +371,21 @@ struct arrival *arrival_begin(const struct job *job, const struct cluster *clust
     hello_make(&hello, job, cluster, 0);
     hello.role = GRADWIRE__ROLE__ARRIVAL;
     hello.encoding.len = 0; /* of an earlier reading */
+    if (cluster->is_chief)
+        hello.chief_address = cluster->self ? cluster->self : cluster->chief ? cluster->chief : "";
+    hello.idle = true;
     if (!a)
         goto no_arrival;
     a->cluster = cluster;
+    a->job = *job;
+    a->job.encoded = false;
     a->http_fd = http_fd;
     a->hello = (Gradwire__Hello *)msg_copy(&hello.base);
     if (!a->hello || loop_init(&a->loop))
         goto no_loop;
     if (mailbox_init(&a->in, &a->loop, arrival_on_letter, a))
         goto no_mailbox;
-    if (arrival_start(a, &e) == ERR_OK)
+    if (arrival_start(a, listen_fd, &e) == ERR_OK)
         return a;
     arrival_release(a);
     goto no_arrival;

@@ -216,11 +216,58 @@ static void put_loading(struct metrics *m)
                   now.left_s);
 }
 
+/* One family: a member of struct loading, of each worker. */
+#define PUT_LOADING(m, of, n, name, help, member)                                                  \
+    do {                                                                                           \
+        metrics_family(m, "gradwire_job_worker_loading_" name, METRICS_GAUGE, help);               \
+        for (uint32_t i = 0; i < (n); i++)                                                         \
+            metrics_put(m, (double)(of)[i].member, "worker", METRICS_NUMBER(i), NULL);             \
+    } while (0)
+
+void loading_metrics(struct metrics *m, const struct loading *of, uint32_t n)
+{
+    PUT_LOADING(m, of, n, "bytes", "Bytes of its data that a worker has read; 0: it reads none.",
+                bytes);
+    PUT_LOADING(m, of, n, "total_bytes", "Bytes of the files of the data that a worker reads.",
+                of_bytes);
+    PUT_LOADING(m, of, n, "rows", "Rows of its data that a worker has read.", rows);
+    PUT_LOADING(m, of, n, "left_seconds", "Time left until a worker has read its data.", left_s);
+}
+
+struct loading loading_of_message(const Gradwire__Loading *m)
+{
+    return m ? (struct loading){m->bytes, m->of_bytes, m->rows, m->left_s} : (struct loading){0};
+}
+
 json_t *loading_json(const struct loading *now)
 {
     return json_pack("{s:I, s:I, s:I, s:o}", "bytes", (json_int_t)now->bytes, "of_bytes",
                      (json_int_t)now->of_bytes, "rows", (json_int_t)now->rows, "left_s",
                      json_number(now->left_s));
+}
+
+/* The workers that read their data while this chief does. */
+static json_t *arrivals_json(void)
+{
+    struct loading now;
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < LOADING_WORKERS; i++) {
+        if (!loading_heard(i, &now))
+            continue;
+        json_t *one = loading_json(&now);
+        (void)json_object_set_new(one, "worker", json_integer(i));
+        (void)json_array_append_new(all, one);
+    }
+    return all;
+}
+
+static void put_arrivals(struct metrics *m, const struct cluster *cluster)
+{
+    static struct loading of[LOADING_WORKERS];
+    uint32_t listed = cluster->n_workers + cluster->separate_chief, n = 0;
+    for (; n < listed && n < LOADING_WORKERS; n++)
+        (void)loading_heard(n, &of[n]);
+    loading_metrics(m, of, n);
 }
 
 static void on_interim_metrics(void *ctx, struct metrics *m)
@@ -229,6 +276,8 @@ static void on_interim_metrics(void *ctx, struct metrics *m)
     control_http_metrics(m, i->job, i->cluster);
     process_state_metrics(m, i->state);
     put_loading(m);
+    if (i->cluster->is_chief)
+        put_arrivals(m, i->cluster);
     tls_metrics(m);
 }
 
@@ -239,6 +288,7 @@ static json_t *on_interim_status(void *ctx)
     json_t *all = control_http_status(i->job, i->cluster, NULL, i->state, NULL, false);
     json_t *loading = loading_now(&now) ? loading_json(&now) : json_null();
     if (json_object_set_new(all, "loading", loading) ||
+        (i->cluster->is_chief && json_object_set_new(all, "arrivals", arrivals_json())) ||
         json_object_set_new(all, "system", vitals_json()) ||
         json_object_set_new(all, "tls", tls_json())) {
         json_decref(all);

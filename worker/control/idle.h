@@ -71,7 +71,8 @@ void failed_start_tell(const struct job *job, const struct cluster *cluster,
  * far it is. Its hello as a worker, with the digests of what it has read, follows over another connection.
  *
  * Happy path: connect to ps 0 -> the chief's address, once a generation is entered -> connect to the chief -> hello (ARRIVAL) ->
- * an answer -> VITALS each second, until arrival_end.
+ * an answer -> VITALS each second, until arrival_end. A chief that reads its data is itself an arrival at ps 0, which sends those
+ * of the workers to it while no chief is connected; it listens for them until arrival_end, and then they ask ps 0 again.
  * Failure modes: ps 0 or the chief is away, a connection is lost, the chief dies and the next one has another address (ps 0 is
  * asked again); one of them refuses this process (the same, later: the worker's own connection reports it). Nothing waits for an
  * arrival. */
@@ -79,8 +80,9 @@ void failed_start_tell(const struct job *job, const struct cluster *cluster,
 struct arrival;
 
 /* Starts a thread. `job` is used during the call alone, because reading the data changes it; `cluster` until arrival_end.
- * http_fd: as for VITALS. NULL: no memory or descriptors, which is logged; the worker trains all the same. */
-struct arrival *arrival_begin(const struct job *job, const struct cluster *cluster, int http_fd);
+ * http_fd: as for VITALS. listen_fd: the chief's socket, for the arrivals of workers until arrival_end; -1: of a worker. NULL: no memory or descriptors, which is logged; the worker trains all the same. */
+struct arrival *arrival_begin(const struct job *job, const struct cluster *cluster, int http_fd,
+                              int listen_fd);
 void arrival_end(struct arrival *a); /* stops and joins the thread; NULL: nothing to do */
 
 #endif

@@ -43,6 +43,8 @@
     return `The processes read their data: ${bytes(l.bytes)}${of}, ${count(l.rows)} rows${left}.`;
   }
 
+  const arrivalWords = (w) => `Worker ${w.worker}: ${loadingState(w)}.`;
+
   // [class of the badge, its word, a sentence]
   function stateWords(s) {
     const job = s.whole_job;
@@ -54,7 +56,8 @@
       if (s.end.exit_code === 138) return ["waiting", "restarting", text];
       return ["failed", "failed", text];
     }
-    if (s.state === "loading") return ["waiting", "loading", loadingWords(s.loading)];
+    if (s.state === "loading")
+      return ["waiting", "loading", [loadingWords(s.loading), ...(s.arrivals || []).map(arrivalWords)].join(" ")];
     if (s.draining) return ["stopped", "stopping", "The job was asked to stop; it saves a checkpoint first."];
     if (s.waits_for) return ["waiting", "waiting", sentence(s.waits_for)];
     if (s.state === "done") return ["done", "done", "The training is done."];

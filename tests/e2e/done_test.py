@@ -368,6 +368,58 @@ class ArrivalsTest(wire.PsCase):
         self.assertEqual(self.named(self.arrival(2)), b"127.0.0.1:9")
 
 
+class ArrivalTest(TrainCase):
+    """A worker that reads its data, between a ps 0 and chiefs that a test plays."""
+
+    def server(self):
+        s = socket.create_server(("127.0.0.1", 0))
+        s.settimeout(DEADLINE_S)
+        self.addCleanup(s.close)
+        return s, f"127.0.0.1:{s.getsockname()[1]}"
+
+    def accepted(self, server):
+        peer = wire.Peer.__new__(wire.Peer)
+        peer.s, _ = server.accept()
+        self.addCleanup(peer.s.close)
+        kind, head, _ = peer.hear()
+        self.assertEqual((kind, wire.fields_of(head).get(5)), (wire.HELLO, wire.ARRIVAL))
+        return peer, wire.fields_of(head)
+
+    def named(self, ps, address):
+        """Ps 0 is asked, and names the chief."""
+        peer, hello = self.accepted(ps)
+        self.assertEqual(hello.get(22), 1)  # idle: it is not counted among those that have heard of a failure
+        peer.send(wire.frame(wire.HELLO_REPLY, {6: address}))
+        peer.until_closed()
+
+    def met(self, chief):
+        peer, hello = self.accepted(chief)
+        self.assertFalse({22, 24, 27} & set(hello))  # not idle; it has no digests yet
+        peer.send(wire.frame(wire.HELLO_REPLY))
+        kind, head, _ = peer.hear()
+        self.assertEqual(kind, wire.VITALS)
+        self.assertIn(20, wire.fields_of(head))
+        return peer
+
+    def test_it_follows_the_chief_and_ends_when_the_data_are_read(self):
+        (ps, at_ps), (one, at_one), (next_one, at_next) = self.server(), self.server(), self.server()
+        worker = Process(self, [WORKER, "--job_name=worker", "--task_index=1", f"--ps_hosts={at_ps}",
+                                "--worker_hosts=127.0.0.1:1,127.0.0.1:2", f"--job={self.JOB}", f"--output={self.out}",
+                                *self.sets({"data.synthetic_train_rows": 100000})], "worker")
+        self.named(ps, at_one)
+        self.met(one).s.close()  # the chief dies, and the next one has another address
+        self.named(ps, at_next)
+        peer = self.met(next_one)
+        peer.until_closed()
+        s, _ = ps.accept()
+        self.addCleanup(s.close)
+        hello = wire.Peer.__new__(wire.Peer)
+        hello.s = s
+        self.assertEqual(wire.fields_of(hello.hear()[1])[5], 1)  # as a worker
+        worker.process.terminate()
+        worker.wait(143)
+
+
 class ToldToGoCase(wire.PsCase):
     def setUp(self):
         super().setUp()

@@ -99,6 +99,8 @@ static void arrival_ask_later(struct arrival *a, int64_t ms)
         dial_stop(a->chief);
     a->to_chief = false;
     a->ask_ms = clock_now_ms() + ms;
+    if (ms == 0)
+        dial_start(a->ps); /* which keeps intervals itself */
 }
 
 static enum err arrival_on_frame(struct conn *c, void *owner)

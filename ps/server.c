@@ -75,8 +75,7 @@ struct server {
     bool asked_status;
 
     struct client *clients, *chief;
-    struct client
-        *arriving; /* the arrival of a chief, which reads its data; NULL: none is connected */
+    struct client *arriving; /* the arrival of a chief, the latest; NULL: none is connected */
     struct pending pending;
     enum life life;
     struct generation generation;                   /* the last one entered */

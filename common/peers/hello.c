@@ -134,17 +134,22 @@ static bool same_identity(const struct job *job, const Gradwire__Hello *m)
            memcmp(m->identity.data, job->identity, sizeof job->identity) == 0;
 }
 
-static const char *role_word(Gradwire__Role role)
+/* True for a chief, and for one that reads its data. */
+static bool of_chief(const Gradwire__Hello *m)
 {
-    return role == GRADWIRE__ROLE__CHIEF    ? "chief"
-           : role == GRADWIRE__ROLE__DOCTOR ? "doctor"
-                                            : "worker";
+    return m->role == GRADWIRE__ROLE__CHIEF ||
+           (m->role == GRADWIRE__ROLE__ARRIVAL && m->chief_address[0]);
+}
+
+static const char *role_word(const Gradwire__Hello *m)
+{
+    return of_chief(m) ? "chief" : m->role == GRADWIRE__ROLE__DOCTOR ? "doctor" : "worker";
 }
 
 /* "worker 3", "the chief", "doctor 3". The lists of the sender number it. */
 static const char *name_sender(char out[WORKER_NAME_BYTES], const Gradwire__Hello *m)
 {
-    if (m->role == GRADWIRE__ROLE__CHIEF)
+    if (of_chief(m))
         (void)snprintf(out, WORKER_NAME_BYTES, "the chief");
     else if (m->role == GRADWIRE__ROLE__DOCTOR)
         (void)snprintf(out, WORKER_NAME_BYTES, "doctor %u", m->worker);
@@ -272,7 +277,7 @@ static bool ps_takes(const struct hello_host *host, const Gradwire__Hello *m,
                       host->uuid);
     if (!same_ps_list(host->cluster, m, why) || !same_data(host, m, why))
         return false;
-    if (m->role == GRADWIRE__ROLE__CHIEF && m->worker != 0)
+    if (of_chief(m) && m->worker != 0)
         return refuse(why, GRADWIRE__REASON__BAD_MESSAGE,
                       "worker %u claims to be the chief, which is worker 0", m->worker);
     return true;
@@ -321,10 +326,8 @@ bool hello_judge(const struct hello_host *host, const Gradwire__Hello *m, struct
 {
     bool is_ps = host->cluster->role == ROLE_PS;
     assert(is_ps || host->cluster->is_chief); /* no other process accepts hellos */
-    Gradwire__Role role =
-        is_ps || m->role == GRADWIRE__ROLE__DOCTOR ? m->role : GRADWIRE__ROLE__WORKER;
-    if (!version_same(m->version, role_word(role), is_ps ? "ps" : "chief", why->text,
-                      sizeof why->text)) {
+    const char *dialing = is_ps || m->role == GRADWIRE__ROLE__DOCTOR ? role_word(m) : "worker";
+    if (!version_same(m->version, dialing, is_ps ? "ps" : "chief", why->text, sizeof why->text)) {
         why->reason = GRADWIRE__REASON__OTHER_VERSION;
         why->encoding = false;
         why->differing = NULL;

@@ -320,9 +320,13 @@ static void another_ps_list_is_refused_naming_both(void **state)
             "the lists of ps differ: worker 3 has nothing as ps 1 (1 ps in all), the chief has b:2 "
             "(2 in all)" SAME);
     of_chief.ps_hosts = swapped;
-    refuses(&ps, "", &of_chief, GRADWIRE__REASON__OTHER_LISTS,
-            "the lists of ps differ: the chief has b:2 as ps 0 (2 ps in all), ps 1 has a:1 (2 in "
-            "all)" SAME);
+    for (int arrives = 0; arrives < 2; arrives++) {
+        of_chief.role = arrives ? GRADWIRE__ROLE__ARRIVAL : GRADWIRE__ROLE__CHIEF;
+        of_chief.chief_address = (char *)"c:3";
+        refuses(&ps, "", &of_chief, GRADWIRE__REASON__OTHER_LISTS,
+                "the lists of ps differ: the chief has b:2 as ps 0 (2 ps in all), ps 1 has a:1 (2 "
+                "in all)" SAME);
+    }
 }
 
 static void who_reaches_another_ps_than_it_dialed_is_refused(void **state)
@@ -397,6 +401,11 @@ static void who_cannot_be_is_refused(void **state)
     Gradwire__Hello m = hello(&chief);
     refuses(&chief, "", &m, GRADWIRE__REASON__BAD_MESSAGE, "a chief connected to the chief");
     m.worker = 4;
+    refuses(&ps, "", &m, GRADWIRE__REASON__BAD_MESSAGE,
+            "worker 4 claims to be the chief, which is worker 0");
+    m.role = GRADWIRE__ROLE__ARRIVAL;
+    takes(&ps, "", &m);
+    m.chief_address = (char *)"a:1"; /* ps 0 would send the other arrivals there */
     refuses(&ps, "", &m, GRADWIRE__REASON__BAD_MESSAGE,
             "worker 4 claims to be the chief, which is worker 0");
     m = hello(&worker);

@@ -107,21 +107,22 @@ static enum err arrival_on_frame(struct conn *c, void *owner)
 {
     struct arrival *a = owner;
     ProtobufCMessage *m = a->message;
+    enum err err = ERR_OK;
     a->message = NULL;
     if (a->type == FRAME_REFUSE) {
         conn_close(c, ERR_REFUSED, "refused");
-    } else if (a->type == FRAME_HELLO_REPLY && a->cluster->is_chief) {
-        /* of an earlier build of the ps, which names the chief that it has */
-    } else if (a->type == FRAME_HELLO_REPLY && a->to_chief) {
+    } else if (a->type != FRAME_HELLO_REPLY) {
+        err = ERR_PROTO;
+    } else if (a->to_chief) {
         a->greeted = true;
         arrival_tell(a);
-    } else if (a->type == FRAME_HELLO_REPLY) {
+    } else if (!a->cluster->is_chief) { /* to a chief a ps of an earlier build names the last one */
         (void)snprintf(a->address, sizeof a->address, "%s",
                        ((const Gradwire__HelloReply *)m)->chief_address);
         conn_close(c, ERR_OK, "answered");
     }
     msg_free(m);
-    return ERR_OK;
+    return err;
 }
 
 static const struct conn_ops arrival_ops;
@@ -337,15 +338,17 @@ static void *arrival_run(void *arg)
     return NULL;
 }
 
+/* The thread has ended, or was not started. */
 static void arrival_release(struct arrival *a)
 {
+    dial_free(a->ps);
+    a->ps = NULL;
     loop_timer_stop(&a->tick);
     if (a->listening)
         listen_close(&a->listener);
     a->listening = false;
-    dial_free(a->ps);
     mailbox_close(&a->in);
-    loop_close(&a->loop); /* closes the connection */
+    loop_close(&a->loop); /* closes the connections */
     msg_free(a->hello);
     mem_free(a);
 }
@@ -354,51 +357,56 @@ static enum err arrival_start(struct arrival *a, int listen_fd, struct errmsg *e
 {
     loop_timer_init(&a->tick, &a->loop, arrival_on_tick, a);
     enum err err = dial_new(&a->ps, &a->loop, "ps 0", a->cluster->ps[0], &arrival_ops, a, e);
-    if (!err)
-        err = loop_timer_every(&a->tick, VITALS_EVERY_MS);
-    if (!err && listen_fd >= 0)
-        err = arrival_listen(a, listen_fd);
     if (err)
         return err;
+    err = loop_timer_every(&a->tick, VITALS_EVERY_MS);
+    if (!err && listen_fd >= 0)
+        err = arrival_listen(a, listen_fd);
     dial_start(a->ps);
-    return pthread_create(&a->pthread, NULL, arrival_run, a) ? ERR_NOMEM : ERR_OK;
+    if (!err && pthread_create(&a->pthread, NULL, arrival_run, a))
+        err = ERR_NOMEM;
+    return err ? err_set(e, err, "%s", err_str(err)) : ERR_OK;
 }
 
 struct arrival *arrival_begin(const struct job *job, const struct cluster *cluster, int http_fd,
                               int listen_fd)
 {
-    Gradwire__Hello hello;
     struct errmsg e;
+    Gradwire__Hello hello;
     struct arrival *a = mem_zalloc(1, sizeof *a);
+    enum err err = a ? ERR_OK : err_memory(&e);
+    if (err)
+        goto no_memory;
     hello_make(&hello, job, cluster, 0);
     hello.role = GRADWIRE__ROLE__ARRIVAL;
     hello.encoding.len = 0; /* of an earlier reading */
+    hello.idle = true;
     if (cluster->is_chief)
         hello.chief_address = cluster->self ? cluster->self : cluster->chief ? cluster->chief : "";
-    hello.idle = true;
-    if (!a)
-        goto no_arrival;
     a->cluster = cluster;
     a->job = *job;
     a->job.encoded = false;
     a->http_fd = http_fd;
     a->hello = (Gradwire__Hello *)msg_copy(&hello.base);
-    if (!a->hello || loop_init(&a->loop))
+    err = a->hello ? loop_init(&a->loop) : ERR_NOMEM;
+    if (err)
         goto no_loop;
-    if (mailbox_init(&a->in, &a->loop, arrival_on_letter, a))
+    err = mailbox_init(&a->in, &a->loop, arrival_on_letter, a);
+    if (err)
         goto no_mailbox;
-    if (arrival_start(a, listen_fd, &e) == ERR_OK)
+    err = arrival_start(a, listen_fd, &e);
+    if (!err)
         return a;
     arrival_release(a);
-    goto no_arrival;
+    goto no_memory;
 no_mailbox:
     loop_close(&a->loop);
 no_loop:
+    (void)err_set(&e, err, "%s", err_str(err));
     msg_free(a->hello);
     mem_free(a);
-no_arrival:
-    (void)err_memory_for(&e, "telling the chief how far this worker has read its data");
-    log_warn("%s", e.text);
+no_memory:
+    log_warn("the chief does not hear how far this worker has read its data: %s", e.text);
     return NULL;
 }
 

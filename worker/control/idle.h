@@ -79,8 +79,9 @@ void failed_start_tell(const struct job *job, const struct cluster *cluster,
 
 struct arrival;
 
-/* Starts a thread. `job` is used during the call alone, because reading the data changes it; `cluster` until arrival_end.
- * http_fd: as for VITALS. listen_fd: the chief's socket, for the arrivals of workers until arrival_end; -1: of a worker. NULL: no memory or descriptors, which is logged; the worker trains all the same. */
+/* Starts a thread. `job` is copied, because reading the data changes it; its texts and `cluster` are used until arrival_end.
+ * http_fd: as for VITALS. listen_fd: the chief's socket, on which it listens for arrivals until arrival_end; -1: a worker's. NULL:
+ * no memory or no descriptors, which is logged; the worker trains all the same. */
 struct arrival *arrival_begin(const struct job *job, const struct cluster *cluster, int http_fd,
                               int listen_fd);
 void arrival_end(struct arrival *a); /* stops and joins the thread; NULL: nothing to do */

@@ -11,6 +11,7 @@
 
 #include "worker/chief/host_state.h"
 #include "worker/control/control_http.h"
+#include "worker/control/idle.h"
 #include "worker/control/progress.h"
 
 static void add(struct history *h, uint64_t step)
@@ -101,27 +102,25 @@ static void a_worker_is_slow_beside_the_others_alone(void **state)
     assert_true(isnan(h[2].task_s));
 }
 
-static void an_arrival_says_how_far_it_is_until_it_is_a_worker(void **state)
+static void an_arrival_says_how_far_it_is_until_it_says_no_more(void **state)
 {
     (void)state;
-    static struct health h;
-    Gradwire__Vitals m = GRADWIRE__VITALS__INIT;
     Gradwire__Loading loading = GRADWIRE__LOADING__INIT;
+    struct loading now;
     loading.bytes = 100;
     loading.of_bytes = 400;
     loading.rows = 7;
     loading.left_s = 1.5;
-    m.loading = &loading;
-    health_hear(&h, &m, "127.0.0.1:1", 1000);
-    assert_true(h.loads);
-    json_t *all = loading_json(&h.loading);
+    arrival_note(3, &loading);
+    assert_true(loading_heard(3, &now));
+    json_t *all = loading_json(&now);
     char *text = json_dumps(all, JSON_COMPACT);
     assert_string_equal(text, "{\"bytes\":100,\"of_bytes\":400,\"rows\":7,\"left_s\":1.5}");
     free(text);
     json_decref(all);
-    hear(&h, 1, 0.1, 2000);
-    assert_false(h.loads);
-    assert_int_equal(h.loading.bytes, 0);
+    arrival_note(3, NULL);
+    assert_false(loading_heard(3, &now));
+    assert_int_equal(now.bytes, 0);
 }
 
 /* A peer may send what it likes. */
@@ -155,7 +154,7 @@ int main(void)
         cmocka_unit_test(what_was_rolled_back_leaves_the_history),
         cmocka_unit_test(the_point_of_an_epoch_has_all_metrics_and_those_of_the_evaluation),
         cmocka_unit_test(a_worker_is_slow_beside_the_others_alone),
-        cmocka_unit_test(an_arrival_says_how_far_it_is_until_it_is_a_worker),
+        cmocka_unit_test(an_arrival_says_how_far_it_is_until_it_says_no_more),
         cmocka_unit_test(a_warning_that_is_no_text_is_shown_all_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,8 +60,6 @@ void health_hear(struct health *h, const Gradwire__Vitals *m, const char *peer, 
     (void)snprintf(h->http, sizeof h->http, "%.*s%.*s", host < 250 ? host : 0, peer,
                    VITALS_HTTP_BYTES, m->http);
     h->resident_bytes = m->resident_bytes;
-    h->loads = m->loading != NULL;
-    h->loading = loading_of_message(m->loading);
     h->warnings = m->n_warnings < LOG_KEPT ? (uint32_t)m->n_warnings : LOG_KEPT;
     for (uint32_t i = 0; i < h->warnings; i++)
         put_warning(&h->warning[i], m->warnings[i]);
@@ -425,15 +423,6 @@ static void put_peers(const struct host *h, struct metrics *m)
               waited_s(h, WAIT_PS, i, now));
 }
 
-static void put_loading(const struct host *h, struct metrics *m)
-{
-    static struct loading of[CHIEF_WORKERS_MAX];
-    uint32_t workers = chief_workers(h->chief);
-    for (uint32_t i = 0; i < workers; i++)
-        of[i] = h->page.worker[i].loads ? h->page.worker[i].loading : (struct loading){0};
-    loading_metrics(m, of, workers);
-}
-
 void host_metrics(void *role, struct metrics *m)
 {
     const struct host *h = role;
@@ -442,7 +431,7 @@ void host_metrics(void *role, struct metrics *m)
     put_cuts(h, &f, m);
     put_learned(h, &f, m);
     put_peers(h, m);
-    put_loading(h, m);
+    loading_metrics(m, chief_workers(h->chief));
     pending_metrics(&h->pending, m);
 }
 
@@ -455,8 +444,9 @@ static json_t *worker_json(const struct host *h, uint32_t i, double slow_s, int6
         json_pack("{s:i, s:b, s:b, s:I, s:f}", "worker", (int)i, "up", p.up, "member", p.member,
                   "incarnation", (json_int_t)p.incarnation, "away_s", p.away_s);
     const struct health *health = &h->page.worker[i];
+    struct loading of;
     (void)json_object_set_new(worker, "loading",
-                              health->loads ? loading_json(&health->loading) : json_null());
+                              loading_heard(i, &of) ? loading_json(&of) : json_null());
     health_put(health, worker, now);
     (void)json_object_set_new(worker, "slow",
                               json_boolean(health->known && health->task_s > slow_s));

@@ -10,7 +10,6 @@
 #include "common/peers/greeting.h"
 #include "common/net/listen.h"
 #include "common/place/place.h"
-#include "common/process/process_state.h"
 #include "worker/chief/host.h"
 #include "worker/chief/store_server.h"
 #include "worker/control/progress.h"
@@ -30,8 +29,6 @@ struct health {
     double examples_s; /* per second */
     double wait_share; /* share of a step's time, from 0 to 1 */
     char http[320];    /* "host:port"; "": it serves no HTTP */
-    bool loads;        /* it reads its data */
-    struct loading loading;
     uint32_t warnings;
     struct log_kept warning[LOG_KEPT];
 };

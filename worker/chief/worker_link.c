@@ -9,6 +9,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/peers/hello.h"
 #include "worker/chief/host_state.h"
+#include "worker/control/idle.h"
 
 struct worker_link *worker_link_of(struct host *h, uint32_t worker)
 {
@@ -91,7 +92,7 @@ static void worker_link_end_arrival(struct worker_link *g)
 {
     struct host *h = g->host;
     g->arrives = false;
-    h->page.worker[g->worker].loads = false;
+    arrival_note(g->worker, NULL);
     chief_on_worker_loads(h->chief, g->worker, false, clock_now_ms());
 }
 
@@ -124,6 +125,7 @@ static void worker_link_on_arrival(struct worker_link *g, const Gradwire__Vitals
     if (worker_link_of(h, g->worker))
         return;
     health_hear(&h->page.worker[g->worker], m, conn_peer(g->conn), now_ms);
+    arrival_note(g->worker, m->loading);
     chief_on_worker_loads(h->chief, g->worker, true, now_ms);
 }
 

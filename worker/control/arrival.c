@@ -20,7 +20,6 @@
 #include "common/peers/hello.h"
 #include "common/process/process_state.h"
 #include "common/serve/vitals.h"
-#include "worker/control/control_http.h"
 
 enum {
     DOUBT_MS = 3000,    /* without a connection: the chief at this address may have died */
@@ -181,11 +180,12 @@ static const struct conn_ops arrival_ops = {.on_head = arrival_on_head,
 
 static_assert((uint32_t)LOADING_WORKERS == (uint32_t)WORKERS_MAX, "each worker has a place");
 
-/* HTTP shows it. */
-static void arrived_tell(uint32_t worker, const Gradwire__Loading *m)
+void arrival_note(uint32_t worker, const Gradwire__Loading *m)
 {
-    const struct loading of = loading_of_message(m);
-    loading_hear(worker, m ? &of : NULL);
+    struct loading now = {.bytes = 0};
+    if (m)
+        now = (struct loading){m->bytes, m->of_bytes, m->rows, m->left_s};
+    loading_hear(worker, m ? &now : NULL);
 }
 
 static enum err arrived_on_head(struct conn *c, void *owner, const struct frame *f,
@@ -237,7 +237,7 @@ static enum err arrived_on_frame(struct conn *c, void *owner)
     ProtobufCMessage *m = one->message;
     one->message = NULL;
     if (one->greeted)
-        arrived_tell(one->worker, ((const Gradwire__Vitals *)m)->loading);
+        arrival_note(one->worker, ((const Gradwire__Vitals *)m)->loading);
     else
         arrived_hello(one, (const Gradwire__Hello *)m);
     msg_free(m);
@@ -252,7 +252,7 @@ static void arrived_on_close(struct conn *c, void *owner, enum err code, const c
     LIST_REMOVE(a->arrived, one);
     pending_conn_leave(&one->pending);
     if (one->arrives) /* the next one of this worker tells again within a second */
-        arrived_tell(one->worker, NULL);
+        arrival_note(one->worker, NULL);
     if (a->listening)
         listen_release(&a->listener);
     msg_free(one->message);

@@ -224,19 +224,18 @@ static void put_loading(struct metrics *m)
             metrics_put(m, (double)(of)[i].member, "worker", METRICS_NUMBER(i), NULL);             \
     } while (0)
 
-void loading_metrics(struct metrics *m, const struct loading *of, uint32_t n)
+void loading_metrics(struct metrics *m, uint32_t workers)
 {
+    static struct loading of[LOADING_WORKERS];
+    uint32_t n = 0;
+    for (; n < workers && n < LOADING_WORKERS; n++)
+        (void)loading_heard(n, &of[n]);
     PUT_LOADING(m, of, n, "bytes", "Bytes of its data that a worker has read; 0: it reads none.",
                 bytes);
     PUT_LOADING(m, of, n, "total_bytes", "Bytes of the files of the data that a worker reads.",
                 of_bytes);
     PUT_LOADING(m, of, n, "rows", "Rows of its data that a worker has read.", rows);
     PUT_LOADING(m, of, n, "left_seconds", "Time left until a worker has read its data.", left_s);
-}
-
-struct loading loading_of_message(const Gradwire__Loading *m)
-{
-    return m ? (struct loading){m->bytes, m->of_bytes, m->rows, m->left_s} : (struct loading){0};
 }
 
 json_t *loading_json(const struct loading *now)
@@ -261,15 +260,6 @@ static json_t *arrivals_json(void)
     return all;
 }
 
-static void put_arrivals(struct metrics *m, const struct cluster *cluster)
-{
-    static struct loading of[LOADING_WORKERS];
-    uint32_t listed = cluster->n_workers + cluster->separate_chief, n = 0;
-    for (; n < listed && n < LOADING_WORKERS; n++)
-        (void)loading_heard(n, &of[n]);
-    loading_metrics(m, of, n);
-}
-
 static void on_interim_metrics(void *ctx, struct metrics *m)
 {
     const struct interim *i = ctx;
@@ -277,7 +267,7 @@ static void on_interim_metrics(void *ctx, struct metrics *m)
     process_state_metrics(m, i->state);
     put_loading(m);
     if (i->cluster->is_chief)
-        put_arrivals(m, i->cluster);
+        loading_metrics(m, i->cluster->n_workers + i->cluster->separate_chief);
     tls_metrics(m);
 }
 

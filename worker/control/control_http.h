@@ -21,10 +21,9 @@ enum err http_thread_new(struct http_thread **out, int fd, const struct http_ops
 /* Stop the thread and wait for it. NULL: nothing to do. */
 void http_thread_free(struct http_thread *t);
 
-/* For /metrics of the chief. of (n): of each worker; all 0: it reads none. */
-void loading_metrics(struct metrics *m, const struct loading *of, uint32_t n);
-struct loading loading_of_message(const Gradwire__Loading *m); /* NULL: all 0 */
-json_t *loading_json(const struct loading *now);               /* for /status */
+/* For /metrics of the chief: of each worker, by loading_heard. Thread: the one that serves HTTP. */
+void loading_metrics(struct metrics *m, uint32_t workers);
+json_t *loading_json(const struct loading *now); /* for /status */
 
 /* Open c->http if config.http_fd is not -1; takes that descriptor, even on error. Errors: ERR_NOMEM. */
 enum err control_http_open(struct control *c) MUST_CHECK;

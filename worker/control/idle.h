@@ -86,4 +86,7 @@ struct arrival *arrival_begin(const struct job *job, const struct cluster *clust
                               int listen_fd);
 void arrival_end(struct arrival *a); /* stops and joins the thread; NULL: nothing to do */
 
+/* In the chief: this worker says how far it has read its data, for loading_heard; NULL: it says no more. Thread: any. */
+void arrival_note(uint32_t worker, const Gradwire__Loading *m);
+
 #endif

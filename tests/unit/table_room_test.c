@@ -211,7 +211,7 @@ static void setup_as(struct fixture *f, uint32_t rows, uint64_t (*key)(uint32_t 
         fail_msg("%s", f->e.text);
     for (uint32_t i = 0; i < rows; i++) {
         at += (size_t)snprintf(csv + at, room - at, format, (unsigned long long)key(i));
-        at += (size_t)snprintf(csv + at, room - at, ",same,1\n");
+        at += (size_t)snprintf(csv + at, room - at, ",same,%u\n", i % 2);
     }
     idx_files_write(&f->files, "a.csv", (struct bytes){(uint8_t *)csv, at});
     free(csv);

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/digits.h"
@@ -11,59 +10,6 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "data/dataset.h"
-
-/* ---- files ---- */
-
-static int compare_paths(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Move the files of `all` that are not in `held` to *left. */
-static enum err hold_files_out(struct paths *left, const struct paths *all, struct paths *held,
-                               struct errmsg *e)
-{
-    bool *found = mem_zalloc(held->count, sizeof *found);
-    enum err err = found ? ERR_OK : err_memory(e);
-    qsort(held->path, held->count, sizeof *held->path, compare_paths);
-    for (size_t i = 0; i < all->count && !err; i++) {
-        char **is = bsearch(&all->path[i], held->path, held->count, sizeof *is, compare_paths);
-        if (is)
-            found[is - held->path] = true;
-        else
-            err = paths_add(left, all->path[i], e);
-    }
-    for (size_t i = 0; i < held->count && !err; i++)
-        if (!found[i] && (i == 0 || strcmp(held->path[i], held->path[i - 1]) != 0))
-            err = err_set(e, ERR_INPUT,
-                          "data.validation.files: %s is no file of data.train; files of other data "
-                          "are named in data.eval",
-                          held->path[i]);
-    if (!err && !left->count)
-        err = err_set(e, ERR_INPUT, "data.validation.files: no file is left to train on");
-    mem_free(found);
-    return err;
-}
-
-enum err reading_paths(struct paths *p, const struct reading *r, struct errmsg *e)
-{
-    const char *files = r->eval || r->job->data.eval ? NULL : r->job->data.validation.files;
-    struct paths all = {0}, held = {0}, left = {0};
-    if (!files)
-        return paths_expand(p, r->patterns, e);
-    enum err err = paths_expand(&all, r->patterns, e);
-    if (!err)
-        err = paths_expand(&held, files, e);
-    if (!err)
-        err = hold_files_out(&left, &all, &held, e);
-    paths_close(&all);
-    paths_close(&held);
-    if (err)
-        paths_close(&left);
-    else
-        *p = left;
-    return err;
-}
 
 bool dataset_has_classes(const struct job *job)
 {

@@ -1,4 +1,4 @@
-/* Files that are one file by device and inode, and files of the same contents. */
+/* Files that are one file by device and inode, and files of the same contents; and the files that a part has. */
 #include "data/readers.h"
 
 #include <stdbool.h>
@@ -134,6 +134,56 @@ static enum err warn_learned(const struct reading *r, const struct paths *eval,
             r->key, also, renamed ? first->path : "a file", more(rest, found));
     mem_free(learned);
     return ERR_OK;
+}
+
+static bool is_in(const struct file *sorted, size_t n, const char *path)
+{
+    struct file one;
+    return find(&one, path, 0) && bsearch(&one, sorted, n, sizeof one, compare_files);
+}
+
+/* Move the files of `all` that are not in `held` to *left. */
+static enum err hold_files_out(struct paths *left, const struct paths *all,
+                               const struct paths *held, struct errmsg *e)
+{
+    size_t n_all, n_held;
+    struct file *of_all = list((const char *const *)all->path, all->count, &n_all),
+                *of_held = list((const char *const *)held->path, held->count, &n_held);
+    enum err err = of_all && of_held ? ERR_OK : err_memory(e);
+    for (size_t i = 0; i < held->count && !err; i++)
+        if (!is_in(of_all, n_all, held->path[i]))
+            err = err_set(e, ERR_INPUT,
+                          "data.validation.files: %s is no file of data.train; files of other data "
+                          "are named in data.eval",
+                          held->path[i]);
+    for (size_t i = 0; i < all->count && !err; i++)
+        if (!is_in(of_held, n_held, all->path[i]))
+            err = paths_add(left, all->path[i], e);
+    if (!err && !left->count)
+        err = err_set(e, ERR_INPUT, "data.validation.files: no file is left to train on");
+    mem_free(of_all);
+    mem_free(of_held);
+    return err;
+}
+
+enum err reading_paths(struct paths *p, const struct reading *r, struct errmsg *e)
+{
+    const char *files = r->eval || r->job->data.eval ? NULL : r->job->data.validation.files;
+    struct paths all = {0}, held = {0}, left = {0};
+    if (!files)
+        return paths_expand(p, r->patterns, e);
+    enum err err = paths_expand(&all, r->patterns, e);
+    if (!err)
+        err = paths_expand(&held, files, e);
+    if (!err)
+        err = hold_files_out(&left, &all, &held, e);
+    paths_close(&all);
+    paths_close(&held);
+    if (err)
+        paths_close(&left);
+    else
+        *p = left;
+    return err;
 }
 
 /* The training files can be gone by now. */

@@ -17,7 +17,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -21,7 +21,6 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "common/math/optimizer.h"
-#include "common/parameters/limits.h"
 #include "common/peers/hello.h"
 #include "common/process/fault.h"
 #include "common/rows/key.h"

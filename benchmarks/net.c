@@ -1,12 +1,10 @@
 #include "benchmarks/net.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "benchmarks/bench.h"
 #include "benchmarks/mlp.h"
 #include "job/job.h"
-#include "common/base/mem.h"
 #include "model/model.h"
 
 struct net {

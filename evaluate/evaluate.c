@@ -13,13 +13,9 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/printable.h"
-#include "common/math/pool.h"
-#include "common/rows/row_values.h"
 #include "data/dataset.h"
-#include "data/source.h"
 #include "evaluate/ranking.h"
 #include "model/metric.h"
-#include "model/model.h"
 
 enum { ROWS = 250 /* of a block */ };
 

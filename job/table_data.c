@@ -1,5 +1,4 @@
 /* The job file's keys: data. */
-#include <float.h>
 
 #include "job/table.h"
 

@@ -1,5 +1,4 @@
 /* The job file's keys: name and model. */
-#include <float.h>
 #include <stdio.h>
 
 #include "job/table.h"

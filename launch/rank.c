@@ -22,7 +22,6 @@
 #include "common/base/mem.h"
 #include "common/net/socket.h"
 #include "common/net/tls.h"
-#include "common/peers/hello.h"
 #include "common/peers/token.h"
 #include "launch/local/ahead.h"
 #include "launch/local/crew.h"

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,8 +22,6 @@
 #include "launch/policy.h"
 #include "launch/base/rundir.h"
 #include "launch/base/say.h"
-#include "common/base/err.h"
-#include "job/job.h"
 #include "launch/progress.h"
 
 /* The chief's progress: shown on stderr, and kept in processes/progress.json for `gradwire status`. The chief gives a sign

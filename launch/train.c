@@ -32,7 +32,6 @@
 #include "common/net/tls.h"
 #include "common/process/dirlock.h"
 #include "common/process/output.h"
-#include "common/peers/hello.h"
 #include "common/peers/token.h"
 #include "launch/base/options.h"
 #include "launch/local/ahead.h"

@@ -1,7 +1,6 @@
 /* The squared and the absolute difference of output and label: losses, and the metrics of the same names. */
 #include <math.h>
 
-#include "common/math/kernels.h"
 #include "model/loss.h"
 #include "model/metric.h"
 

@@ -2,7 +2,6 @@
 #include "common/base/digits.h"
 #include "model/layers.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "common/math/kernels.h"

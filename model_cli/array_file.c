@@ -12,10 +12,8 @@
 #include <unistd.h>
 #include <zip.h>
 
-#include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "formats/keras/archive.h"
-#include "model_cli/output.h"
 
 enum { COPY_BYTES = 1 << 16, CODE_BYTES = 4 };
 

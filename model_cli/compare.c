@@ -1,6 +1,5 @@
 /* `gradwire compare DIR DIR...`: jobs side by side: the keys in which they differ, results, data and curves. First the facts of each
  * directory, then the keys that differ, then the table or the JSON of both. */
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,7 +10,6 @@
 #include "common/base/clock.h"
 #include "common/base/digits.h"
 #include "common/base/json.h"
-#include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/flags/flags.h"
 #include "common/math/pool.h"

@@ -7,7 +7,6 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/printable.h"
-#include "common/flags/flags.h"
 #include "common/math/kernels.h"
 #include "common/process/cgroup.h"
 #include "model_cli/command.h"

@@ -12,7 +12,6 @@
 #include "common/math/kernels.h"
 #include "data/csv_batch.h"
 #include "data/csv_header.h"
-#include "data/csv_rows.h"
 #include "data/text/csv_hint.h"
 #include "data/text/text_encoding.h"
 

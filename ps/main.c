@@ -16,7 +16,6 @@
 #include "common/process/signals.h"
 #include "common/process/output.h"
 #include "common/net/tls.h"
-#include "common/peers/hello.h"
 #include "common/peers/token.h"
 #include "common/place/place.h"
 #include "ps/server.h"

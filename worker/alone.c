@@ -16,7 +16,6 @@
 #include "common/base/mem.h"
 #include "common/net/socket.h"
 #include "common/net/tls.h"
-#include "common/peers/hello.h"
 #include "common/peers/token.h"
 
 enum { ARGS_MAX = 512, WAIT_MS = 5000 };

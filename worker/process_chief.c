@@ -11,7 +11,6 @@
 
 #include "common/base/clock.h"
 #include "common/base/rng.h"
-#include "common/math/kernels.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/process/dirlock.h"
@@ -22,9 +21,7 @@
 #include "worker/chief/journal_file.h"
 #include "worker/chief/model_end.h"
 #include "worker/evaluator/eval_log.h"
-#include "worker/control/cut_reader.h"
 #include "worker/control/idle.h"
-#include "worker/control/progress.h"
 #include "worker/summarize.h"
 
 /* Export the tables to model/, from the final cut (which is loaded) or the best one's, and to best/. */

@@ -7,15 +7,12 @@
 #include <string.h>
 
 #include "common/parameters/epochs.h"
-#include "common/math/kernels.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
 #include "common/process/output.h"
 #include "worker/chief/journal_file.h"
 #include "worker/chief/resume.h"
-#include "worker/evaluator/eval_log.h"
-#include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"
 #include "model/model.h"
 #include "worker/warm_start/first_weights.h"

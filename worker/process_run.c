@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/base/mem.h"
 #include "common/process/signals.h"
 #include "worker/alone.h"
 #include "worker/control/chief_link.h"

@@ -7,7 +7,6 @@
 #include "common/cluster/cluster.h"
 #include "common/net/listen.h"
 #include "common/net/tls.h"
-#include "common/peers/hello.h"
 #include "common/base/log.h"
 #include "common/peers/token.h"
 #include "common/process/cgroup.h"

@@ -3,7 +3,6 @@
 #include "common/base/real.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 enum { EXPONENT_BIAS = 1023, MANTISSA_BITS = 52 };

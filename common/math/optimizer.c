@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/math/kernels.h"
-#include "common/math/schedule.h"
 
 /* FTRL divides by the rate and recomputes the weights from its slots. If a schedule has reached a rate of 0, the
  * weights stay as they are. */

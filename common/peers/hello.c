@@ -11,7 +11,6 @@
 #include "common/base/printable.h"
 #include "common/base/version.h"
 #include "common/wire/frame.h"
-#include "common/wire/msg.h"
 
 enum { SMALL_BYTES = 1024 }; /* heads of pushes and replies fit without an allocation */
 

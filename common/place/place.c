@@ -2,7 +2,6 @@
 #include "common/place/place.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/base/mem.h"

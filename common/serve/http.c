@@ -14,7 +14,6 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/net/listen.h"
-#include "common/peers/hello.h"
 #include "common/peers/token.h"
 #include "common/serve/vitals.h"
 

@@ -1,7 +1,6 @@
 /* The encoding of csv columns (docs/reference/encoding.md) as nodes: a raw value goes in, the column's features come out.
  * Numbers are computed in double as in training (data/table.c). */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base/texts.h"

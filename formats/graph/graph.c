@@ -2,7 +2,6 @@
 #include "formats/graph/graph.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Layers that look up a table: from keys to rows, and to the layer's output. Sums and weights are those of
  * model/lookup.c, first values of rows those of common/rows/row_layout.c. */
 #include <stdio.h>
-#include <string.h>
 
 #include "common/base/rng.h"
 #include "common/rows/key.h"

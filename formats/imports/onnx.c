@@ -1,5 +1,4 @@
 /* Reads an ONNX file and walks over its graph. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/digits.h"

@@ -1,8 +1,6 @@
 /* MatMul and Gemm. */
 #include "formats/imports/onnx_step.h"
 
-#include <string.h>
-
 static void fill_kernel(const struct step *s, float *kernel, const Onnx__Tensor *t, uint64_t in,
                         uint64_t units, bool transposed)
 {

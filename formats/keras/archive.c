@@ -4,12 +4,10 @@
 
 #include <fcntl.h>
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zip.h>
 
 #include "common/base/mem.h"
 #include "common/base/printable.h"
@@ -17,7 +15,6 @@
 #include "data/bytes/stream.h"
 #include "formats/keras/config.h"
 #include "formats/keras/hdf5.h"
-#include "formats/tensors/tensors.h"
 
 /* Keras writes its own release and the time. The layers are those of its first release 3. */
 static const char metadata[] =

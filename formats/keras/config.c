@@ -4,7 +4,6 @@
 #include "formats/keras/config.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* Reading the options of Keras' layers: what each becomes, by its rule in the table of layers.h. */
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include "formats/keras/network.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* The nodes of a graph as nodes of ONNX: https://onnx.ai/onnx/operators/ defines the operators. */
-#include <string.h>
 
 #include "formats/onnx/parts.h"
 

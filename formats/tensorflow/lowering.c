@@ -3,8 +3,6 @@
 #include "formats/tensorflow/nodes.h"
 
 #include <assert.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "common/base/sha256.h"
 

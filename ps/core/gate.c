@@ -1,7 +1,6 @@
 #include "ps/core/gate.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "common/base/mem.h"
 

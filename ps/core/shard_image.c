@@ -1,6 +1,5 @@
 /* A shard's part of a cut: a copy of the blocks in memory, and the restore of a shard from a cut. Rows are copied later
  * (shard_copy.c). */
-#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"

@@ -11,12 +11,9 @@
  * - A decision that arrives twice or late: ignored.
  * - No memory for rows: the parts that are already made stay so, and the next push tries the others again. */
 #include <assert.h>
-#include <float.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "common/math/kernels.h"
 #include "common/base/mem.h"
 #include "common/parameters/norm.h"
 #include "ps/core/shard_state.h"

@@ -2,16 +2,10 @@
 #include "ps/rows/row_cut.h"
 
 #include <assert.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/err.h"
 #include "common/base/mem.h"
-#include "common/rows/row_layout.h"
-#include "ps/rows/row_table.h"
 
 /* Chunks are mapped (mmap): the heap would return many of them to the system in a single call, at an arbitrary time. */
 enum { CHUNK_BYTES = 1 << 20 };

@@ -1,7 +1,6 @@
 #include "ps/rows/row_table.h"
 
 #include <assert.h>
-#include <stdbool.h>
 
 #include "common/base/mem.h"
 

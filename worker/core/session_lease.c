@@ -3,7 +3,6 @@
  * Happy path: few ids are left -> LEASE_ASK, with the ids that are done -> LEASE -> each id is a task ...
  * In a hold: the running batch is over -> HELD -> possibly a lease of ids to recompute, then HELD again -> RESUME.
  * Failure modes: a report is lost with the connection to the chief (asked again; the hello lists the leased ids). */
-#include <assert.h>
 #include <string.h>
 
 #include "worker/core/session_inner.h"

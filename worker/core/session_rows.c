@@ -8,7 +8,6 @@
  * (requested again when it is up), sync: the step is gone (the newest parameters are pulled, and a new task is
  * taken). */
 #include <assert.h>
-#include <string.h>
 
 #include "worker/core/session_inner.h"
 

@@ -9,7 +9,6 @@
  * Failure modes: a connection breaks (the hello has the clock that this shard knows of me; what it has not
  * acknowledged is pushed again); ids to recompute while all are held (outside the clocks: all other workers wait). */
 #include <assert.h>
-#include <string.h>
 
 #include "worker/core/session_inner.h"
 

@@ -14,7 +14,6 @@
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "common/base/mem.h"
-#include "data/source.h"
 #include "model/metric.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"

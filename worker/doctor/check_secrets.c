@@ -9,7 +9,6 @@
 
 #include "common/base/mem.h"
 #include "common/net/tls.h"
-#include "common/peers/hello.h"
 #include "common/net/openssl.h"
 #include "common/peers/token.h"
 

@@ -1,7 +1,6 @@
 #include "worker/driver/push_codec.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

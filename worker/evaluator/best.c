@@ -16,7 +16,6 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/process/output.h"
 #include "common/base/log.h"
-#include "common/place/place.h"
 #include "export/export.h"
 #include "worker/warm_start/warm_start.h"
 

@@ -8,7 +8,6 @@
 #include "common/process/cgroup.h"
 #include "common/base/mem.h"
 #include "model/blas.h"
-#include "worker/step/gradient.h"
 
 enum { LOADER_DEPTH_MIN = 4 };
 

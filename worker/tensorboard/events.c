@@ -17,7 +17,6 @@
 #include "common/base/digits.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
-#include "common/net/loop.h"
 #include "job/keys.h"
 #include "common/math/optimizer.h"
 #include "common/net/disk_thread.h"

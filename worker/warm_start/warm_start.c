@@ -15,7 +15,6 @@
 #include "common/process/output.h"
 #include "common/place/place.h"
 #include "common/math/optimizer.h"
-#include "common/checkpoint/checkpoint_rows.h"
 #include "common/base/rng.h"
 
 /* ---- the first cut ---- */

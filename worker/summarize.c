@@ -14,7 +14,6 @@
 #include "common/parameters/epochs.h"
 #include "common/process/files.h"
 #include "common/process/output.h"
-#include "worker/control/progress.h"
 
 /* ---- values computed from the facts ---- */
 
@@ -185,20 +184,6 @@ static json_t *count(uint64_t value)
     return json_integer((json_int_t)value);
 }
 
-/* Add to an object that may have failed before; on failure *ok becomes false. */
-static void put(json_t *object, const char *key, json_t *take_value, bool *ok)
-{
-    if (json_object_set_new(object, key, take_value) != 0)
-        *ok = false;
-}
-
-/* The same for a list. */
-static void add(json_t *list, json_t *take_value, bool *ok)
-{
-    if (json_array_append_new(list, take_value) != 0)
-        *ok = false;
-}
-
 static json_t *batches(const struct chief_facts *f)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "dealt", count(f->dealt),
@@ -220,12 +205,12 @@ static json_t *history(const struct summarize *what, const struct chief_facts *f
             const struct eval_result *at = eval_log_at(what->evaluator, f->uuid, from->step);
             found = at ? &at->eval : NULL;
         }
-        add(all,
-            json_pack("{s:o, s:o, s:o, s:o}", "epoch", count(from->epoch), "seconds",
-                      json_number(from->seconds), "train",
-                      evaluation_json(what->job, &from->trained), "eval",
-                      evaluation_json(what->job, found)),
-            ok);
+        json_push(all,
+                  json_pack("{s:o, s:o, s:o, s:o}", "epoch", count(from->epoch), "seconds",
+                            json_number(from->seconds), "train",
+                            evaluation_json(what->job, &from->trained), "eval",
+                            evaluation_json(what->job, found)),
+                  ok);
     }
     return all;
 }
@@ -269,13 +254,14 @@ static json_t *accounts(const struct summary_worker *worker, uint32_t workers, b
     for (uint32_t i = 0; i < workers; i++) {
         const struct worker_account *a = &worker[i].account;
         if (worker[i].accounted)
-            add(all,
-                json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker", count(i), "tasks",
-                          count(a->tasks), "examples", json_number(a->examples), "computed_s",
-                          json_number(a->computed_s), "waited_s", json_number(a->waited_s),
-                          "bytes_out", count(a->bytes_out), "bytes_in", count(a->bytes_in),
-                          "dropped", count(worker[i].dropped)),
-                ok);
+            json_push(all,
+                      json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker", count(i),
+                                "tasks", count(a->tasks), "examples", json_number(a->examples),
+                                "computed_s", json_number(a->computed_s), "waited_s",
+                                json_number(a->waited_s), "bytes_out", count(a->bytes_out),
+                                "bytes_in", count(a->bytes_in), "dropped",
+                                count(worker[i].dropped)),
+                      ok);
     }
     return all;
 }
@@ -291,7 +277,7 @@ static json_t *buckets(const struct staleness *of, bool bounds, bool *ok)
     json_t *list = json_array();
     uint32_t end = of->count ? staleness_bucket(of->max) + 1 : 0;
     for (uint32_t i = 0; i < end; i++)
-        add(list, count(bounds ? staleness_least(i) : of->bucket[i]), ok);
+        json_push(list, count(bounds ? staleness_least(i) : of->bucket[i]), ok);
     return list;
 }
 
@@ -304,10 +290,10 @@ static json_t *staleness(const struct summary_worker *worker, uint32_t workers, 
         if (!worker[i].stales)
             continue;
         staleness_join(&all, of);
-        add(list,
-            json_pack("{s:o, s:o, s:o, s:o}", "worker", count(i), "mean", mean_staleness(of), "max",
-                      count(of->max), "histogram", buckets(of, false, ok)),
-            ok);
+        json_push(list,
+                  json_pack("{s:o, s:o, s:o, s:o}", "worker", count(i), "mean", mean_staleness(of),
+                            "max", count(of->max), "histogram", buckets(of, false, ok)),
+                  ok);
     }
     if (json_array_size(list) == 0) {
         json_decref(list);
@@ -345,7 +331,7 @@ static json_t *compression(const struct summarize *what, const struct chief_fact
     reply.norm += f->reply.norm;
     json_t *pushed = direction(what->job->compression.push, &push);
     if (codec_feeds_back(what->job->compression.push))
-        put(pushed, "residuals_lost", count(f->residuals_lost + f->residuals_away), ok);
+        json_put(pushed, "residuals_lost", count(f->residuals_lost + f->residuals_away), ok);
     return json_pack("{s:o, s:o}", "push", pushed, "reply",
                      direction(what->job->compression.reply, &reply));
 }
@@ -372,10 +358,10 @@ static json_t *tables(const struct job *job, const struct chief_facts *f, bool *
     for (uint32_t i = 0; i < job->model.tables; i++) {
         const struct row_counts *of = &f->table[i];
         json_t *one = json_object();
-#define X(name) put(one, #name, count(of->name), ok);
+#define X(name) json_put(one, #name, count(of->name), ok);
         ROW_COUNTS(X)
 #undef X
-        put(all, job->model.table[i].name, one, ok);
+        json_put(all, job->model.table[i].name, one, ok);
     }
     return all;
 }
@@ -388,11 +374,11 @@ static json_t *exports(const struct exports_end *x, bool *ok)
         char path[64];
         const char *error = x->of[i].error;
         (void)snprintf(path, sizeof path, OUTPUT_EXPORT "/%s", export_format_file(x->of[i].format));
-        add(all,
-            json_pack("{s:s, s:o, s:o}", "format", export_format_word(x->of[i].format), "path",
-                      *error ? json_null() : json_string(path), "error",
-                      json_text(*error ? error : NULL)),
-            ok);
+        json_push(all,
+                  json_pack("{s:s, s:o, s:o}", "format", export_format_word(x->of[i].format),
+                            "path", *error ? json_null() : json_string(path), "error",
+                            json_text(*error ? error : NULL)),
+                  ok);
     }
     return all;
 }
@@ -404,10 +390,10 @@ static json_t *blas(const struct summarize *what, bool *ok)
     struct journal_entry other;
     json_t *all = j && journal_blas(j, 0) ? json_array() : json_null();
     for (size_t i = 0; j && journal_blas(j, i); i++)
-        add(all, json_string(journal_blas(j, i)), ok);
+        json_push(all, json_string(journal_blas(j, i)), ok);
     for (uint32_t i = 0; j && what->evaluator && i < what->evaluator->kernels; i++)
         if (evaluator_blas(what, i, &other))
-            add(all, json_string(other.what), ok);
+            json_push(all, json_string(other.what), ok);
     return all;
 }
 
@@ -423,6 +409,19 @@ static json_t *restarts(const struct summarize *what)
     return json_integer(found > 0 ? found : 0);
 }
 
+/* The keys that the summary of a job that failed before it trained has, too. */
+static json_t *beginning(const struct job *job, const char *status, int exit_code,
+                         const char *error, bool *ok)
+{
+    json_t *all = json_object();
+    json_put(all, "status", json_string(status), ok);
+    json_put(all, "exit_code", json_integer(exit_code), ok);
+    json_put(all, "error", json_text(error), ok);
+    json_put(all, "job", json_text(job->name), ok);
+    json_put(all, "update", json_string(job_update_word(job->training.update)), ok);
+    return all;
+}
+
 /* Keys in the order in which people read them. */
 static json_t *document(const struct summarize *what, const struct chief_facts *f,
                         const struct summary_worker *worker, uint32_t workers, bool *ok)
@@ -435,42 +434,38 @@ static json_t *document(const struct summarize *what, const struct chief_facts *
     const char *status = r->exit_code == 0     ? "done"
                          : r->exit_code == 143 ? "interrupted"
                                                : "failed";
-    json_t *all = json_object();
-    put(all, "status", json_string(status), ok);
-    put(all, "exit_code", json_integer(r->exit_code), ok);
-    put(all, "error", json_text(r->exit_code ? r->error : NULL), ok);
-    put(all, "job", json_text(job->name), ok);
-    put(all, "update", json_string(job_update_word(job->training.update)), ok);
-    put(all, "ps", count(what->cluster->n_ps), ok);
-    put(all, "workers", count(number_of_workers(what, worker, workers)), ok);
-    put(all, "microbatches", count(job->training.microbatches), ok);
-    put(all, "steps", count(f->steps), ok);
-    put(all, "epochs", count(epochs_made(what, f)), ok);
-    put(all, "train", evaluation_json(job, trained(what, f, &room)), ok);
-    put(all, "eval", evaluation_json(job, evaluated(what, f)), ok);
-    put(all, "examples_per_s",
-        json_number(r->train_s > 0 ? examples_of_run(what, f) / r->train_s : NAN), ok);
-    put(all, "seconds", json_number(l->seconds_before + r->train_s), ok);
-    put(all, "first_step_s", json_number(l->first_step_s), ok);
-    put(all, "peak_rss_bytes", json_object(), ok);
-    put(all, "restarts", restarts(what), ok);
-    put(all, "batches", batches(f), ok);
-    put(all, "exact", json_boolean(is_exact(what, f)), ok);
-    put(all, "blas", blas(what, ok), ok);
+    json_t *all = beginning(job, status, r->exit_code, r->exit_code ? r->error : NULL, ok);
+    json_put(all, "ps", count(what->cluster->n_ps), ok);
+    json_put(all, "workers", count(number_of_workers(what, worker, workers)), ok);
+    json_put(all, "microbatches", count(job->training.microbatches), ok);
+    json_put(all, "steps", count(f->steps), ok);
+    json_put(all, "epochs", count(epochs_made(what, f)), ok);
+    json_put(all, "train", evaluation_json(job, trained(what, f, &room)), ok);
+    json_put(all, "eval", evaluation_json(job, evaluated(what, f)), ok);
+    json_put(all, "examples_per_s",
+             json_number(r->train_s > 0 ? examples_of_run(what, f) / r->train_s : NAN), ok);
+    json_put(all, "seconds", json_number(l->seconds_before + r->train_s), ok);
+    json_put(all, "first_step_s", json_number(l->first_step_s), ok);
+    json_put(all, "peak_rss_bytes", json_object(), ok);
+    json_put(all, "restarts", restarts(what), ok);
+    json_put(all, "batches", batches(f), ok);
+    json_put(all, "exact", json_boolean(is_exact(what, f)), ok);
+    json_put(all, "blas", blas(what, ok), ok);
     const char *reason = inexact(what, f, why);
-    put(all, "inexact", json_text(*reason ? reason : NULL), ok);
-    put(all, "digest", json_text(l->digest[0] ? l->digest : NULL), ok);
-    put(all, "staleness", staleness(worker, workers, ok), ok);
-    put(all, "history", history(what, f, ok), ok);
-    put(all, "per_worker", accounts(worker, workers, ok), ok);
-    put(all, "compression", compression(what, f, worker, workers, ok), ok);
-    put(all, "evaluator", what->evaluator ? evaluator(judged(what, f), f->steps) : json_null(), ok);
-    put(all, "learning_rate", json_number(last_rate(&job->optimizer, f->t)), ok);
-    put(all, "averaged", json_boolean(job->optimizer.use_ema), ok);
-    put(all, "planted", planted(&what->planted), ok);
-    put(all, "tables", tables(job, f, ok), ok);
-    put(all, "export", exports(what->exports, ok), ok);
-    put(all, "evaluations", evaluations(what, f, ok), ok);
+    json_put(all, "inexact", json_text(*reason ? reason : NULL), ok);
+    json_put(all, "digest", json_text(l->digest[0] ? l->digest : NULL), ok);
+    json_put(all, "staleness", staleness(worker, workers, ok), ok);
+    json_put(all, "history", history(what, f, ok), ok);
+    json_put(all, "per_worker", accounts(worker, workers, ok), ok);
+    json_put(all, "compression", compression(what, f, worker, workers, ok), ok);
+    json_put(all, "evaluator", what->evaluator ? evaluator(judged(what, f), f->steps) : json_null(),
+             ok);
+    json_put(all, "learning_rate", json_number(last_rate(&job->optimizer, f->t)), ok);
+    json_put(all, "averaged", json_boolean(job->optimizer.use_ema), ok);
+    json_put(all, "planted", planted(&what->planted), ok);
+    json_put(all, "tables", tables(job, f, ok), ok);
+    json_put(all, "export", exports(what->exports, ok), ok);
+    json_put(all, "evaluations", evaluations(what, f, ok), ok);
     return all;
 }
 
@@ -481,11 +476,7 @@ enum err summary_write(const struct summarize *what, const struct chief_facts *f
     bool ok = true;
     (void)snprintf(path, sizeof path, "%s/" OUTPUT_SUMMARY, what->output);
     json_t *all = document(what, f, worker, workers, &ok);
-    if (!ok) {
-        json_decref(all);
-        all = NULL;
-    }
-    return files_write_json(path, all, JSON_INDENT(2), e);
+    return files_write_json(path, json_whole(all, ok), JSON_INDENT(2), e);
 }
 
 /* The result of a job that is done, as one line. Without an evaluation it has the values of the training. */
@@ -550,15 +541,6 @@ enum err summary_write_failed(const struct job *job, const char *output, int exi
     (void)snprintf(path, sizeof path, "%s/" OUTPUT_SUMMARY, output);
     if (is_done(path))
         return ERR_OK;
-    json_t *all = json_object();
-    put(all, "status", json_string("failed"), &ok);
-    put(all, "exit_code", json_integer(exit_code), &ok);
-    put(all, "error", json_text(why), &ok);
-    put(all, "job", json_text(job->name), &ok);
-    put(all, "update", json_string(job_update_word(job->training.update)), &ok);
-    if (!ok) {
-        json_decref(all);
-        all = NULL;
-    }
-    return files_write_json(path, all, JSON_INDENT(2), e);
+    json_t *all = beginning(job, "failed", exit_code, why, &ok);
+    return files_write_json(path, json_whole(all, ok), JSON_INDENT(2), e);
 }

@@ -5,11 +5,8 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "data/leaf_buffer.h"
@@ -54,10 +51,8 @@ static uint8_t largest(const uint8_t *labels, uint64_t rows)
 /* The labels of the file are class numbers. */
 static bool has_class_numbers(const struct job *job)
 {
-    for (uint32_t i = 0; i < job->data.csv.columns; i++)
-        if (job->data.csv.column[i].kind == COLUMN_LABEL && job->data.csv.column[i].words)
-            return false;
-    return job->model.head[0].loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
+    return job->model.head[0].loss == LOSS_SPARSE_CATEGORICAL_CROSSENTROPY &&
+           !job_class_names(&job->data.csv);
 }
 
 /* Warn of rows from which nothing can be learned. A look may have seen the beginnings alone. */

@@ -582,6 +582,14 @@ static enum err csv_check_columns(struct job_reader *r)
     return job_check_rules(r, NULL, rules);
 }
 
+const char *job_class_names(const struct job_csv *csv)
+{
+    for (uint32_t i = 0; i < csv->columns; i++)
+        if (csv->column[i].kind == COLUMN_LABEL)
+            return csv->column[i].words;
+    return NULL;
+}
+
 char job_delimiter_char(const struct job_csv *csv)
 {
     static const char delimiters[] = {',', '\t', ';', '|', ' '};

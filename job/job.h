@@ -517,6 +517,9 @@ static inline bool job_needs_data(const struct job *job)
 uint32_t job_cross_columns(const struct job_csv *csv, const struct job_column *cross,
                            uint32_t of[JOB_CROSS_MAX]);
 
+/* Returns the names of the label's classes, a list (common/base/texts.h); NULL: the job names none. */
+const char *job_class_names(const struct job_csv *csv);
+
 /* Returns the character for data.delimiter. */
 char job_delimiter_char(const struct job_csv *csv);
 /* Returns the character for data.escape; '\0': none. */

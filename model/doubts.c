@@ -19,22 +19,13 @@ static void range_of(enum activation a, float *low, float *high)
     *high = a == ACT_SIGMOID || a == ACT_TANH ? 1 : INFINITY;
 }
 
-/* The names of the label's classes, one list; NULL: the job names none. */
-static const char *names_of_classes(const struct job *job)
-{
-    for (uint32_t i = 0; i < job->data.csv.columns; i++)
-        if (job->data.csv.column[i].kind == COLUMN_LABEL)
-            return job->data.csv.column[i].words;
-    return NULL;
-}
-
 /* ' ("high")', the name of a class; "": it has none. Returns out. */
 static const char *name_of_class(char out[static PRINTABLE_NAME_BYTES + 8], const struct job *job,
                                  uint32_t class)
 {
     char name[PRINTABLE_NAME_BYTES];
     *out = '\0';
-    for (const char *p = names_of_classes(job), *at; p; class --) {
+    for (const char *p = job_class_names(&job->data.csv), *at; p; class --) {
         size_t n;
         at = p;
         p = texts_next(p, &n);
@@ -89,7 +80,7 @@ static bool doubts_labels(const struct model *m, const struct job *job,
 static uint32_t names_of(const struct job *job)
 {
     uint32_t count = 0;
-    for (const char *p = names_of_classes(job); p; count++) {
+    for (const char *p = job_class_names(&job->data.csv); p; count++) {
         size_t n;
         p = texts_next(p, &n);
     }

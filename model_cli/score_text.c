@@ -9,19 +9,11 @@
 
 /* ---- what the model predicts ---- */
 
-static const char *class_names(const struct job *job)
-{
-    for (uint32_t i = 0; i < job->data.csv.columns; i++)
-        if (job->data.csv.column[i].kind == COLUMN_LABEL)
-            return job->data.csv.column[i].words;
-    return NULL;
-}
-
 enum err score_columns_init(struct score_columns *c, const struct folder *f, bool all, uint32_t top,
                             struct errmsg *e)
 {
     *c = (struct score_columns){.outputs = model_outputs(f->model), .all = all, .top = top};
-    c->names = class_names(&f->job);
+    c->names = job_class_names(&f->job.data.csv);
     c->kind = c->outputs > 1                 ? SCORE_CLASSES
               : model_classes(f->model) == 2 ? SCORE_BINARY
                                              : SCORE_VALUE;

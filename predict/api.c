@@ -73,22 +73,14 @@ const char *gradwire_version(void)
 
 /* ---- the model ---- */
 
-static const struct job_column *label_of(const struct job_csv *csv)
-{
-    for (uint32_t i = 0; i < csv->columns; i++)
-        if (csv->column[i].kind == COLUMN_LABEL)
-            return &csv->column[i];
-    return NULL;
-}
-
 /* Split the names of the label's classes. */
 static enum err name_classes(struct gradwire_model *m, struct errmsg *e)
 {
-    const struct job_column *label = label_of(&m->folder.job.data.csv);
-    if (!label || !label->words)
+    const char *names = job_class_names(&m->folder.job.data.csv);
+    if (!names)
         return ERR_OK;
-    size_t most = strlen(label->words) + 1;
-    m->text = mem_strdup(label->words);
+    size_t most = strlen(names) + 1;
+    m->text = mem_strdup(names);
     m->name = mem_zalloc(most, sizeof *m->name);
     if (!m->text || !m->name)
         return err_memory_for(e, "the names of classes");

@@ -70,14 +70,6 @@ static enum err read_side(const struct folder *f, const char *name, size_t max, 
 
 /* ---- the job and its rows ---- */
 
-static bool names_classes(const struct job_csv *csv)
-{
-    for (uint32_t i = 0; i < csv->columns; i++)
-        if (csv->column[i].kind == COLUMN_LABEL && csv->column[i].words)
-            return true;
-    return false;
-}
-
 /* Options of data can give classes other spellings, but a class's name no other number, a key no other rows, and a number no other
  * scale. Numbers are no names of classes: another file's can begin at 1. A job that only its options make complete cannot be
  * compared. */
@@ -88,7 +80,7 @@ static enum err folder_check_sets(const struct folder *f, const struct job *own,
     enum err err = column_scale_compare(was, is, &scale);
     if (err)
         err = err_set(e, err, "%.300s; keep the scale of the training", scale.text);
-    if (!err && names_classes(&own->data.csv))
+    if (!err && job_class_names(&own->data.csv))
         err = class_order_compare(was, is, e);
     if (!err && own->model.rank == f->job.model.rank &&
         memcmp(own->model.shape, f->job.model.shape, sizeof own->model.shape) == 0)

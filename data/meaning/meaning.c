@@ -97,9 +97,9 @@ enum err meaning_init(struct meaning *out, const struct job_csv *job,
                         .others = VOCABULARY_NONE,
                         .numbers = true};
     enum err err = read_missing(&m, job->missing, e);
-    for (uint32_t i = 0; i < job->columns && !err; i++)
-        if (job->column[i].kind == COLUMN_LABEL && job->column[i].words)
-            err = read_classes(&m, job->column[i].words, e);
+    const char *names = job_class_names(job);
+    if (!err && names)
+        err = read_classes(&m, names, e);
     if (err)
         meaning_close(&m);
     else

@@ -222,11 +222,11 @@ static json_t *evaluations(const struct summarize *what, const struct chief_fact
     for (size_t i = 0; i < what->log->evaluations; i++) {
         const struct epoch_line *from = &what->log->evaluation[i];
         if (from->step <= f->steps)
-            add(all,
-                json_pack("{s:o, s:o, s:o}", "step", count(from->step), "seconds",
-                          json_number(from->seconds), "eval",
-                          evaluation_json(what->job, &from->eval)),
-                ok);
+            json_push(all,
+                      json_pack("{s:o, s:o, s:o}", "step", count(from->step), "seconds",
+                                json_number(from->seconds), "eval",
+                                evaluation_json(what->job, &from->eval)),
+                      ok);
     }
     return all;
 }

@@ -166,9 +166,21 @@ INLINE enum place place_after(const struct masks *m, uint64_t marks, bool on)
     return on ? PLACE_START : PLACE_FIELD;
 }
 
-/* The marks of a block in which each quote opens a field, closes one, or is one of two in quotes, and in which no
+/* True if each of these bytes from p on is the CR of a line end. */
+static bool are_returns(const struct scan *s, const char *p, uint64_t bytes)
+{
+    for (; bytes; bytes &= bytes - 1) {
+        const char *at = p + __builtin_ctzll(bytes);
+        if (*at != '\r' || at + 1 == s->text + s->bytes || at[1] != '\n')
+            return false;
+    }
+    return true;
+}
+
+/* The marks of a block, at p, in which each quote opens a field, closes one, or is one of two in quotes, and in which no
  * comment begins and nothing is escaped. False: it is another block. valid: its bytes, of which the last block has fewer. */
-INLINE bool marks_of_block(struct scan *s, const struct masks *m, uint64_t valid, uint64_t *out)
+INLINE bool marks_of_block(struct scan *s, const char *p, const struct masks *m, uint64_t valid,
+                           uint64_t *out)
 {
     const uint64_t inside = s->place == PLACE_QUOTED ? ~UINT64_C(0) : 0;
     const uint64_t quoted = m->quote ? parity_so_far(m->quote) ^ inside : inside;
@@ -182,7 +194,7 @@ INLINE bool marks_of_block(struct scan *s, const struct masks *m, uint64_t valid
         return false;
     if (m->escape | (m->quote & quoted & ~(starts | again)) | (m->comment & rows))
         return false;
-    s->odd |= (again & valid & ~marks) != 0; /* also of doubled quotes */
+    s->odd = s->odd || !are_returns(s, p, again & valid & ~marks); /* also of doubled quotes */
     if (quoted >> (BLOCK - 1))
         s->place = PLACE_QUOTED;
     else if (m->quote >> (BLOCK - 1))
@@ -237,7 +249,7 @@ INLINE uint32_t *positions(uint32_t *at, uint64_t marks, uint32_t first)
             m.quote &= valid;                                                                      \
             m.escape &= valid;                                                                     \
             m.comment &= valid;                                                                    \
-            if (!marks_of_block(s, &m, valid, &marks)) {                                           \
+            if (!marks_of_block(s, p, &m, valid, &marks)) {                                        \
                 marks = marks_by_byte(s, i, left < BLOCK ? s->bytes : i + BLOCK);                  \
                 s->odd = true;                                                                     \
             }                                                                                      \

@@ -41,7 +41,7 @@ static inline bool csv_is_blank(const struct csv_grammar *g, char c)
 size_t csv_scan(uint32_t *at, const char *text, size_t bytes, const struct csv_grammar *g);
 
 /* The same. *neat: each quote opens a field, or closes one directly before its end, and nothing is escaped: a field that
- * begins with a quote ends with another one, and has none between them. */
+ * begins with a quote ends with another one, and has none between them. A CR before LF is part of the row's end. */
 size_t csv_scan_neat(uint32_t *at, const char *text, size_t bytes, const struct csv_grammar *g,
                      bool *neat);
 

@@ -171,8 +171,10 @@ static bool is_neat(const char *text, const uint32_t *at, size_t n, size_t bytes
     size_t begin = 0;
     for (size_t i = 0; i < n && g->quotes; begin = at[i++] + (size_t)1) {
         const char *field = text + begin;
-        const size_t last = at[i] - begin - 1;
-        const bool opens = at[i] > begin && *field == '"';
+        const size_t end =
+            at[i] - (at[i] > begin && text[at[i]] == '\n' && text[at[i] - 1] == '\r');
+        const size_t last = end - begin - 1;
+        const bool opens = end > begin && *field == '"';
         if (opens ? last < 1 || field[last] != '"' || memchr(field + 1, '"', last - 1)
                   : memchr(field, '"', at[i] - begin) != NULL)
             return false;
@@ -198,16 +200,19 @@ static void quotes_are_neat_if_each_field_with_one_has_two_at_its_ends(void **st
             for (uint64_t i = 1; bytes < rng_u64(run, 1) % (MOST - 16); i++) {
                 uint64_t bits = rng_u64(run, 1 + i);
                 bytes += (size_t)sprintf(
-                    t->text + bytes, "%s%c",
+                    t->text + bytes, "%s%s",
                     fields[bits >> 8 & (bits >> 16 & 255) % rare ? 3 : bits & 7 >> (run & 1)],
-                    bits >> 32 & 3 ? ',' : '\n');
+                    bits >> 32 & 3                     ? ","
+                    : run & 2 && (bits >> 34) % rare   ? "\r\n"
+                    : run & 4 && !((bits >> 40) & 255) ? "\r"
+                                                       : "\n");
             }
             memset(t->text + bytes, '"', sizeof t->text - bytes);
             size_t n = csv_scan_neat(t->got, t->text, bytes, &g, &neat);
             const bool whole = n && t->got[n - 1] + 1 == bytes;
             const bool wanted = is_neat(t->text, t->got, n, bytes, &g);
             if (whole ? neat != wanted
-                      : neat && n && !is_neat(t->text, t->got, n, t->got[n - 1], &g))
+                      : neat && n && !is_neat(t->text, t->got, n, t->got[n - 1] + 1, &g))
                 fail_msg("level %d, run %d", level, (int)run);
             neat_runs += neat && g.quotes && memchr(t->text, '"', bytes);
         }

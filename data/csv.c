@@ -1147,12 +1147,12 @@ static void say_rounding(const struct csv *c, uint32_t threads)
         say_rounding_of(c, threads, i);
 }
 
-/* The place in LEARNED_SEPARATORS of the one that divides most of the fields that a usual one divides, if these are many; -1: none. */
+/* The place in learned_separators of the one that divides most of the fields that a usual one divides, if these are many; -1: none. */
 static int likely_separator(const struct learned_divided *d)
 {
     enum { MANY = 10 };
     int best = 0;
-    for (int i = 1; i < (int)sizeof d->other / (int)sizeof d->other[0]; i++)
+    for (int i = 1; i < LEARNED_SEPARATORS; i++)
         best = d->other[i] > d->other[best] ? i : best;
     bool is =
         d->other[best] > 1 && d->other[best] * 2 > d->others && d->other[best] * MANY >= d->fields;
@@ -1175,7 +1175,7 @@ static struct learned_divided joined(const struct csv *c, uint32_t threads, uint
         all.texts += d->texts;
         all.values += d->values;
         all.weights += d->weights;
-        for (size_t n = 0; n < sizeof all.other / sizeof all.other[0]; n++)
+        for (size_t n = 0; n < LEARNED_SEPARATORS; n++)
             all.other[n] += d->other[n];
     }
     return all;
@@ -1233,7 +1233,7 @@ static void say_divided(const struct csv *c, uint32_t threads, uint32_t key)
     int likely = likely_separator(&all);
     if (likely < 0)
         return;
-    const char text[] = {LEARNED_SEPARATORS[likely], '\0'}, *shown = *text == '\t' ? "\\t" : text;
+    const char *shown = learned_separators[likely].shown;
     dataset_warn(c->reading,
                  "%s: column %s: no %s has the separator \"%s\", and many have \"%s\"; if that "
                  "separates the values, use separator: \"%s\"",
@@ -1248,23 +1248,24 @@ static enum err note_words(const struct csv *c, struct errmsg *e)
     enum err err = ERR_OK;
     for (uint32_t i = 0; i < s->inputs && c->format.meaning.learning && !err; i++)
         if (s->input[i].learns)
-            err = words_note(s->input[i].name, &s->input[i].words, false, NULL,
-                             &c->format.meaning.missing, c->reading, e);
+            err = words_note(s->input[i].name, &s->input[i].words, WORDS_ALONE, &c->format.meaning,
+                             c->reading, e);
     return err;
 }
 
-/* Of the labels that "*" takes. */
+/* Of the labels that "*" takes, and the classes. */
 static enum err note_labels(const struct csv *c, struct errmsg *e)
 {
-    return words_note(column_words(c->table->schema, c->table->schema->inputs), &c->others, false,
-                      &c->format.meaning.names, &c->format.meaning.missing, c->reading, e);
+    return words_note(column_words(c->table->schema, c->table->schema->inputs), &c->others,
+                      WORDS_LABELS, &c->format.meaning, c->reading, e);
 }
 
 static enum err note_key_words(const struct csv *c, uint32_t key, struct errmsg *e)
 {
     const struct table_key *k = &c->table->schema->key[key];
-    return words_note(k->name, &c->key_words[key], k->kind == COLUMN_KEYS, NULL,
-                      &c->format.meaning.missing, c->reading, e);
+    return words_note(k->name, &c->key_words[key],
+                      k->kind == COLUMN_KEYS ? WORDS_LISTS : WORDS_ALONE, &c->format.meaning,
+                      c->reading, e);
 }
 
 static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)

@@ -103,12 +103,14 @@ enum err same_files_warn_contents(const struct reading *r, const struct contents
 
 /* ---- words_note.c ---- */
 
-/* Warn of words of the column that a reader would take for a missing value, for rounded ids and, unless they are lists of values,
- * for one word. classes, not NULL: the words are labels that are no names of classes: of one that a reader would take for a
- * missing value, or for such a name. Errors: ERR_NOMEM. */
-enum err words_note(const char *column, const struct vocabulary *words, bool lists,
-                    const struct vocabulary *classes, const struct vocabulary *missing,
-                    const struct reading *r, struct errmsg *e) MUST_CHECK;
+/* WORDS_LISTS: fields with several values. WORDS_LABELS: labels that are no names of classes. */
+enum words_kind { WORDS_ALONE, WORDS_LISTS, WORDS_LABELS };
+
+/* Warn of words of the column that a reader would take for a missing value, for rounded ids and, unless they are lists, for one
+ * word, or that have control characters. Of labels: of one that a reader would take for a missing value, or for another class.
+ * Errors: ERR_NOMEM. */
+enum err words_note(const char *column, const struct vocabulary *words, enum words_kind kind,
+                    const struct meaning *m, const struct reading *r, struct errmsg *e) MUST_CHECK;
 
 /* ---- scale_note.c ---- */
 /* Warn of the columns whose different numbers a scale makes equal. The rows of the training part have their encoding, and are not scaled yet. Looks at a sample of them. Errors: ERR_NOMEM;

@@ -8,6 +8,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/printable.h"
+#include "data/meaning/encode.h"
 #include "data/text/csv_hint.h"
 
 enum {
@@ -44,7 +45,7 @@ static size_t shorten_number(char *text, size_t bytes)
     return bytes - zeros;
 }
 
-/* Letters, each with the one that it becomes with this mark behind it: Latin ones, and four Cyrillic ones. */
+/* Letters, each with the one that it becomes with this mark behind it: Latin ones, four Cyrillic ones, and kana. */
 static const struct {
     wchar_t mark;
     const wchar_t *pairs;
@@ -66,6 +67,10 @@ static const struct {
     {0x326, L"sștț"},
     {0x327, L"cçgģkķlļnņrŗsştţ"},
     {0x328, L"aąeęiįuų"},
+    {0x3099,
+     L"かがきぎくぐけげこごさざしじすずせぜそぞただちぢつづてでとどはばひびふぶへべほぼ"
+     L"カガキギクグケゲコゴサザシジスズセゼソゾタダチヂツヅテデトドハバヒビフブヘベホボウヴ"},
+    {0x309A, L"はぱひぴふぷへぺほぽハパヒピフプヘペホポ"},
 };
 
 /* The letter and the mark as one character; 0: they have none. */
@@ -80,7 +85,18 @@ static uint32_t composed(uint32_t letter, uint32_t mark)
 
 static bool is_mark(uint32_t code)
 {
-    return code >= 0x300 && code < 0x370;
+    return (code >= 0x300 && code < 0x370) || code == 0x3099 || code == 0x309A;
+}
+
+/* The character of the usual width: of ASCII in full width, and of katakana in half. */
+static uint32_t usual_width(uint32_t code)
+{
+    static const wchar_t katakana[] =
+        L"。「」、・ヲァィゥェォャュョッーアイウエオカキクケコサシスセソタチツテトナニヌネノハヒフ"
+        L"ヘホマミムメモヤユヨラリルレロワン\x3099\x309A";
+    if (code >= 0xFF01 && code <= 0xFF5E)
+        return code - 0xFF01 + '!';
+    return code >= 0xFF61 && code <= 0xFF9F ? (uint32_t)katakana[code - 0xFF61] : code;
 }
 
 /* A blank of any width, a tab, an end of a line. */
@@ -134,10 +150,7 @@ static size_t plain_word(char out[static PLAIN_BYTES], const char *word, size_t 
             code = byte_code(word, i, bytes);
             used = 1;
         }
-        if (code >= 0xFF01 && code <= 0xFF5E)
-            code -= 0xFF01 - '!'; /* of full width */
-        if (is_blank(code))
-            code = ' ';
+        code = is_blank(code) ? ' ' : usual_width(code);
         const bool again = code == ' ' && (n == 0 || before == ' ');
         if (again || (printable_is_unseen(code) && !is_mark(code) && code != BYTE_ORDER_MARK))
             continue;
@@ -216,11 +229,12 @@ static const char *text_with_comma(const struct vocabulary *missing, size_t *byt
 static void note_markers(const struct reading *r, const char *name, const struct vocabulary *words,
                          const struct vocabulary *missing)
 {
-    static const char *const marker[] = {"NULL",   "\\N",     "NA",    "N/A",  "#N/A",    "NaN",
-                                         "nan",    "None",    "null",  "-NaN", "-nan",    "Null",
-                                         "(null)", "[NULL]",  "<NA>",  "NaT",  "#DIV/0!", "#NUM!",
-                                         "#REF!",  "#VALUE!", "#NAME?"};
-    char list[sizeof marker / sizeof *marker * 12] = "", hint[PRINTABLE_NAME_BYTES + 80] = "";
+    static const char *const marker[] = {
+        "NULL",    "\\N",     "NA",       "N/A",     "#N/A",   "NaN",    "nan",  "None",
+        "null",    "-NaN",    "-nan",     "Null",    "(null)", "[NULL]", "<NA>", "NaT",
+        "#DIV/0!", "#NUM!",   "#REF!",    "#VALUE!", "#NAME?", "n/a",    "#NA",  "#N/A N/A",
+        "#NULL!",  "1.#QNAN", "-1.#QNAN", "1.#IND",  "-1.#IND"};
+    char list[sizeof marker / sizeof *marker * 14] = "", hint[PRINTABLE_NAME_BYTES + 80] = "";
     size_t n = 0, bytes;
     for (size_t i = 0; i < sizeof marker / sizeof *marker; i++)
         if (vocabulary_find(words, marker[i], strlen(marker[i])) != VOCABULARY_NONE &&
@@ -269,6 +283,36 @@ static void note_shortened(const struct reading *r, const char *name,
                      shown((char[PRINTABLE_NAME_BYTES]){""}, words, first));
 }
 
+/* A line end and a tab can be in quotes, and of NUL the file is warned of. */
+static bool has_control(const char *word, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if ((word[i] > 0 && word[i] < ' ' && !strchr("\t\n\r", word[i])) || word[i] == 0x7F)
+            return true;
+    return false;
+}
+
+static void note_control(const struct reading *r, const char *name, const struct vocabulary *words)
+{
+    uint32_t n = 0, first = 0;
+    char more[40] = "";
+    for (uint32_t i = 0; i < words->count; i++) {
+        size_t bytes;
+        const char *word = vocabulary_text(words, i, &bytes);
+        const bool is = has_control(word, bytes);
+        first = is && !n ? i : first;
+        n += is;
+    }
+    if (n > 1)
+        (void)snprintf(more, sizeof more, " (and %u word%s more)", n - 1, n > 2 ? "s" : "");
+    if (n)
+        dataset_warn(r,
+                     "%s: column %s: \"%s\"%s has control characters, which are part of the word; "
+                     "if they are not meant, remove them",
+                     r->key, SHOWN(name), shown((char[PRINTABLE_NAME_BYTES]){""}, words, first),
+                     more);
+}
+
 /* A sign before a number is overlooked here, too: "+1" is "1". */
 static size_t plain_label(char out[static PLAIN_BYTES], const struct vocabulary *v, uint32_t number,
                           locale_t l)
@@ -279,21 +323,25 @@ static size_t plain_label(char out[static PLAIN_BYTES], const struct vocabulary 
     return bytes > WORD_BYTES ? 0 : plain_word(out, word + sign, bytes - sign, l);
 }
 
-static void note_others(const struct vocabulary *names, const struct vocabulary *other,
-                        const struct reading *r)
+/* other: labels that "*" takes, or the names of the classes themselves. */
+static void note_classes(const struct meaning *m, const struct vocabulary *other,
+                         const struct reading *r)
 {
+    const struct vocabulary *names = &m->names;
     char text[PLAIN_BYTES], name[PLAIN_BYTES];
     locale_t lower = lower_case();
-    bool said = false;
-    for (uint32_t i = 0; i < other->count && !said; i++) {
+    bool said = false, own = other == names;
+    for (uint32_t i = 0; i < other->count && i < LEARNED_KEY_WORDS && !said; i++) {
         const size_t bytes = plain_label(text, other, i, lower);
-        for (uint32_t k = 0; bytes && k < names->count && !said; k++) {
-            said = plain_label(name, names, k, lower) == bytes && memcmp(name, text, bytes) == 0;
+        for (uint32_t k = 0; bytes && k < (own ? i : names->count) && !said; k++) {
+            said = plain_label(name, names, k, lower) == bytes && memcmp(name, text, bytes) == 0 &&
+                   !(own && m->class_of[i] == m->class_of[k]);
             if (said)
                 dataset_warn(r,
-                             "%s: the label \"%s\" is taken by \"*\", but looks like the class "
+                             "%s: the label \"%s\" is %s, but looks like the class "
                              "\"%s\"; if it is that class, list it, as in \"%s|%s\"",
                              r->key, shown((char[PRINTABLE_NAME_BYTES]){""}, other, i),
+                             own ? "a class of its own" : "taken by \"*\"",
                              shown((char[PRINTABLE_NAME_BYTES]){""}, names, k),
                              shown((char[PRINTABLE_NAME_BYTES]){""}, names, k),
                              shown((char[PRINTABLE_NAME_BYTES]){""}, other, i));
@@ -302,15 +350,19 @@ static void note_others(const struct vocabulary *names, const struct vocabulary 
     freelocale(lower);
 }
 
-enum err words_note(const char *column, const struct vocabulary *words, bool lists,
-                    const struct vocabulary *classes, const struct vocabulary *missing,
-                    const struct reading *r, struct errmsg *e)
+enum err words_note(const char *column, const struct vocabulary *words, enum words_kind kind,
+                    const struct meaning *m, const struct reading *r, struct errmsg *e)
 {
-    note_markers(r, column, words, missing);
-    if (classes) {
-        note_others(classes, words, r);
+    note_markers(r, column, words, &m->missing);
+    if (kind == WORDS_LABELS) {
+        note_classes(m, words, r);
+        if (!r->eval)
+            note_classes(m, &m->names, r);
         return ERR_OK;
     }
     note_shortened(r, column, words);
-    return !lists && note_equal(r, column, words) ? err_memory(e) : ERR_OK;
+    if (kind == WORDS_LISTS)
+        return ERR_OK;
+    note_control(r, column, words);
+    return note_equal(r, column, words) ? err_memory(e) : ERR_OK;
 }

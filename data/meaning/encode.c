@@ -167,11 +167,17 @@ static enum err learned_note_double(struct learned *t, uint32_t cell, struct bat
     return ERR_OK;
 }
 
+/* Those of Hive are control characters, and a newline is in a cell of Excel. */
+const struct learned_separator learned_separators[LEARNED_SEPARATORS] = {
+    {",", ","},   {";", ";"},      {"|", "|"},      {"\t", "\\t"},   {"，", "，"},  {"、", "、"},
+    {"；", "；"}, {"\1", "\\x01"}, {"\2", "\\x02"}, {"\3", "\\x03"}, {"\n", "\\n"}, {" ", " "}};
+
 static void learned_note_divided(struct learned_divided *d, struct batch_text text)
 {
     bool any = false;
-    for (size_t i = 0; i < sizeof LEARNED_SEPARATORS - 1; i++) {
-        bool is = text.bytes > 2 && memchr(text.at + 1, LEARNED_SEPARATORS[i], text.bytes - 2);
+    for (size_t i = 0; i < LEARNED_SEPARATORS; i++) {
+        const char *of = learned_separators[i].text;
+        bool is = text.bytes > 2 && memmem(text.at + 1, text.bytes - 2, of, strlen(of));
         d->other[i] += is;
         any |= is;
     }

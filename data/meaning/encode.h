@@ -18,12 +18,16 @@ struct learned_spelling {
 };
 
 /* The separators in the fields of a `keys` column, of a sample. */
-#define LEARNED_SEPARATORS ",;|\t " /* those that are usual, the likely ones first */
+enum { LEARNED_SEPARATORS = 12 };
+/* Those that are usual, the likely ones first. shown: as a job file can have it. */
+extern const struct learned_separator {
+    const char *text, *shown;
+} learned_separators[LEARNED_SEPARATORS];
 struct learned_divided {
-    bool is;                                       /* by the column's separator: of all fields */
-    uint64_t fields;                               /* that are not missing */
-    uint64_t others;                               /* of these, by a usual one */
-    uint64_t other[sizeof LEARNED_SEPARATORS - 1]; /* by this one; a field can have several */
+    bool is;                            /* by the column's separator: of all fields */
+    uint64_t fields;                    /* that are not missing */
+    uint64_t others;                    /* of these, by a usual one */
+    uint64_t other[LEARNED_SEPARATORS]; /* by this one; a field can have several */
     uint64_t gaps, before,
         after; /* separators between two values, and those with a blank on this side */
     uint64_t lists, divided_lists; /* fields in brackets, and those of them with a separator */

@@ -1458,6 +1458,32 @@ static void labels_are_classes_by_name(void **state)
         ":1: column \"y\": label 219000, the model has 2 classes (labels 0 to 1)" A_NUMBER);
 }
 
+static void classes_that_look_equal_are_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *classes, *text, *said;
+    } of[] = {
+        {"no, yes, Yes", "1,no\n2,Yes\n",
+         "data.train: the label \"Yes\" is a class of its own, but looks like the class \"yes\"; "
+         "if it is that class, list it, as in \"yes|Yes\""},
+        {"no, 'yes|Yes'", "1,no\n2,Yes\n", "nothing"},
+        {"'1', '2|01'", "1,2\n2,1\n",
+         "the label \"01\" is a class of its own, but looks like the class \"1\""},
+        {"'-1', '1', '10'", "1,1\n2,10\n", "nothing"},
+        {"a, A", "1,A\n2,a\n", "nothing"}, /* codes of one letter */
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char data[200];
+        struct fixture f;
+        snprintf(data, sizeof data, "columns: [number: n, label: {name: y, classes: [%s]}]",
+                 of[i].classes);
+        setup(&f, data, NULL, 0);
+        warns(&f, of[i].text, of[i].said);
+        teardown(&f);
+    }
+}
+
 static void labels_of_other_names_that_look_like_a_class_are_said(void **state)
 {
     (void)state;
@@ -1651,6 +1677,19 @@ static void words_that_look_equal_or_missing_are_said(void **state)
          "are two words; 3 of 4"},
         {"[\"\"]", "1,\u0416\u0418\u0306\n2,\u0436\u0439\n", "are two words; 1 of 2"},
         {"[\"\"]", "1,\u1EAFn\n2,a\u0306\u0301n\n", "are two words; 1 of 2"}, /* two marks */
+        {"[\"\"]", "1,ｱﾊﾟｰﾄ\n2,アパート\n", "\"ｱﾊﾟｰﾄ\" and \"アパート\" are two words; 1 of 2"},
+        {"[\"\"]", "1,｢ｶﾞｷﾞ｣ｳﾞﾜﾝ･\n2,「ガギ」ヴワン・\n1,「カ\u3099キ\u3099」ウ\u3099ワン・\n",
+         "are two words; 2 of 3"},
+        {"[\"\"]", "1,がば\n2,か\u3099は\u3099\n", "are two words; 1 of 2"},
+        {"[\"\"]", "1,ﾊﾊ\n2,パパ\n1,ババ\n2,ァア\n1,アア\n", "nothing"},
+        {"[\"\"]", "1,\x1B[01;31mpro\x1B[m\n2,pro\n1,\x1B[K\n",
+         "data.train: column c: \"<U+001B>[01;31mpro<U+001B>[m\" (and 1 word more) has control "
+         "characters, which "
+         "are part of the word; if they are not meant, remove them"},
+        {"[\"\"]", "1,a\x7F\n2,b\n", "column c: \"a<U+007F>\" has control characters"},
+        {"[\"\"]", "1,\"a\tb\nc\r\n\"\n2,b\n", "nothing"},
+        {"[\"\"]", "1,n/a\n2,#N/A N/A\n1,#NA\n2,#NULL!\n1,1.#QNAN\n2,-1.#IND\n",
+         "\"n/a\", \"#NA\", \"#N/A N/A\", \"#NULL!\", \"1.#QNAN\", \"-1.#IND\": read as a word"},
         {"[\"\"]", "1,cote\n2,cot\u00E9\n1,c\u00F4te\n2,cote\u0303\n1,\u00E9\n2,\u00C9\n",
          "nothing"},
         {"[\"\"]", "1,caf\xE9\n2,caf\u00E9\n1,caf\n",
@@ -3307,6 +3346,7 @@ int main(void)
         cmocka_unit_test(numbers_are_scaled_by_the_training_part),
         cmocka_unit_test(means_are_those_of_the_numbers),
         cmocka_unit_test(labels_are_classes_by_name),
+        cmocka_unit_test(classes_that_look_equal_are_said),
         cmocka_unit_test(labels_of_other_names_that_look_like_a_class_are_said),
         cmocka_unit_test(
             a_label_that_float32_rounds_to_a_class_is_refused_before_the_classes_are_known),

@@ -251,6 +251,26 @@ static void keys_that_are_likely_no_words_are_warned_of(void **state)
         {"|", "\"a, b\",1\n\"c,d\",1\ne f,1\n",
          "no field has the separator \"|\", and many have \",\"; if that separates the values, use "
          "separator: \",\""},
+        {"|", "a，b,1\nc，d，e,1\n",
+         "and many have \"，\"; if that separates the values, use separator: \"，\""},
+        {"|", "a、b,1\nc、d,1\n", "use separator: \"、\""},
+        {"|", "a；b,1\nc；d,1\n", "use separator: \"；\""},
+        {"|",
+         "a\x02"
+         "b,1\nc\x02"
+         "d,1\n",
+         "and many have \"\\x02\"; if that separates the values, use separator: \"\\x02\""},
+        {"|",
+         "a\x01"
+         "b,1\nc\x01"
+         "d,1\n",
+         "use separator: \"\\x01\""},
+        {"|",
+         "a\x03"
+         "b,1\nc\x03"
+         "d,1\n",
+         "use separator: \"\\x03\""},
+        {"|", "\"a\nb\",1\n\"c\nd\",1\n", "use separator: \"\\n\""},
         {", ", "a;b,1\n;c;,1\nd;e,1\n",
          "no field has the separator \", \", and many have \";\"; if"},
         {",", "\"a, b\",1\n\"c, d, e\",1\n",

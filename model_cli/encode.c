@@ -44,6 +44,7 @@ struct worker {
     float *floats;            /* (LANE_ROWS, widest) */
     uint64_t *key;            /* (widest) */
     uint32_t rows[LANE_ROWS]; /* of a block: the good row's number + 1; 0: it is bad */
+    uint64_t broken;          /* numbers of good rows that are not finite */
 };
 
 struct encode {
@@ -293,10 +294,12 @@ static void add_floats(struct worker *w, uint32_t array, const float *from, uint
 {
     const float none = NAN;
     for (uint32_t i = 0; i < rows; i++) {
-        if (w->rows[i])
-            text_add(&w->text[array], from + (size_t)(w->rows[i] - 1) * width,
-                     width * sizeof *from);
-        for (uint32_t k = 0; !w->rows[i] && k < width; k++)
+        const float *row = w->rows[i] ? from + (size_t)(w->rows[i] - 1) * width : NULL;
+        for (uint32_t k = 0; k < width; k++)
+            w->broken += row && !isfinite(row[k]);
+        if (row)
+            text_add(&w->text[array], row, width * sizeof *from);
+        for (uint32_t k = 0; !row && k < width; k++)
             text_add(&w->text[array], &none, sizeof none);
     }
 }
@@ -438,6 +441,19 @@ static void say_misses(const struct encode *x)
     lane_say_misses(x->worker[0].lane);
 }
 
+static void warn_broken(const struct encode *x)
+{
+    uint64_t numbers = 0;
+    for (uint32_t i = 0; i < x->model.folder.job.worker.threads; i++)
+        numbers += x->worker[i].broken;
+    if (numbers)
+        (void)fprintf(stderr,
+                      "gradwire: warning: %" PRIu64
+                      " number%s of the arrays %s not finite: the rows "
+                      "or the model's weights have values that are too large\n",
+                      numbers, numbers > 1 ? "s" : "", numbers > 1 ? "are" : "is");
+}
+
 static enum err encode(struct encode *x, struct errmsg *e)
 {
     const char *path = flags_text("output");
@@ -455,6 +471,7 @@ static enum err encode(struct encode *x, struct errmsg *e)
     if (x->read.unread.text[0])
         (void)fprintf(stderr, "gradwire: %s\n", x->read.unread.text);
     say_misses(x);
+    warn_broken(x);
     return npy ? array_file_npy(x->array, x->read.rows, path, e)
                : array_file_npz(x->array, x->arrays, x->read.rows, path, e);
 }

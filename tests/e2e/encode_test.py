@@ -91,6 +91,18 @@ class EncodeTest(ModelCase):
                 self.assertAlmostEqual(a, b, places=5)
         self.assertTrue(all(map(math.isnan, features[-10:])))
 
+    def test_features_that_are_too_large_are_warned_of(self):
+        (self.tmp / "a.csv").write_text("0.001,0\n0.002,1\n" * 20)
+        self.trained("data: {format: csv, train: a.csv, columns: [number: {name: a, scale: standard}, label: y]}\n"
+                     "model: {input: {shape: auto}, layers: [dense: {units: 1, activation: sigmoid}], loss: binary_crossentropy}\n"
+                     "training: {batch_size: 20, epochs: 1}\noptimizer: {sgd: {learning_rate: 0.5}}\n")
+        for number, said in ("1e38", True), ("5", False):
+            (self.tmp / "large.csv").write_text(f"1,0\n{number},0\n")
+            got = subprocess.run([str(MODEL), "encode", str(self.out), "large.csv", "--output=x.npz"], cwd=self.tmp, text=True, capture_output=True,
+                                 timeout=DEADLINE_S)
+            self.assertEqual((got.returncode, "warning: 1 number of the arrays is not finite: the rows or the model's weights have values that "
+                              "are too large" in got.stderr), (0, said), got.stderr)
+
     def test_vectors_are_those_of_the_layers(self):
         self.trained(CLICKS)
         for path in (self.out, self.out / "checkpoints"):

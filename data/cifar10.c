@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "common/process/paths.h"
 #include "data/bytes/stream.h"
+#include "data/text/text_encoding.h"
 
 enum {
     SIDE = 32,
@@ -45,6 +46,25 @@ static enum err reserve(struct dataset *d, uint64_t *room, uint64_t rows, struct
     return ERR_OK;
 }
 
+/* The file that begins with this record is another one. */
+static enum err refuse_file(const uint8_t *record, size_t bytes, struct errmsg *e)
+{
+    const char *advice, *format = bytes && *record >= LABELS
+                                      ? text_of_other_format((const char *)record, bytes, &advice)
+                                      : NULL;
+    if (format)
+        return err_set(e, ERR_INPUT, "it is %s, not CIFAR-10's binary version", format);
+    return err_set(e, ERR_INPUT,
+                   "not CIFAR-10's binary version: it does not consist of records of %d bytes",
+                   RECORD_BYTES);
+}
+
+/* True for a file that is known by its size on the disk to have another size than records. */
+static bool is_uneven(const struct stream *s)
+{
+    return !stream_is_compressed(s) && stream_bound_bytes(s) % RECORD_BYTES;
+}
+
 static enum err check_label(uint8_t label, uint64_t record, uint32_t classes, struct errmsg *e)
 {
     uint32_t most = classes && classes < LABELS ? classes : LABELS;
@@ -79,6 +99,8 @@ static enum err read_records(struct stream *s, struct dataset *d, const struct r
     size_t got = sizeof piece;
     while (got == sizeof piece) {
         enum err err = stream_read(s, piece, sizeof piece, &got, e);
+        if (!err && d->rows == first && got && *piece >= LABELS && is_uneven(s))
+            err = refuse_file(piece, got, e);
         if (!err)
             err = reserve(d, room, d->rows + got / RECORD_BYTES, e);
         if (!err)
@@ -108,10 +130,8 @@ static enum err look_at(struct stream *s, struct dataset *d, const struct readin
     uint64_t bytes = stream_bound_bytes(s);
     bool compressed = stream_is_compressed(s);
     enum err err = stream_read(s, record, sizeof record, &got, e);
-    if (!err && (got < sizeof record || (!compressed && bytes % RECORD_BYTES)))
-        err = err_set(e, ERR_INPUT,
-                      "not CIFAR-10's binary version: it does not consist of records of %d bytes",
-                      RECORD_BYTES);
+    if (!err && (got < sizeof record || is_uneven(s)))
+        err = refuse_file(record, got, e);
     if (!err)
         err = check_label(record[0], 0, r->classes, e);
     d->rows += compressed ? USUAL_ROWS : bytes / RECORD_BYTES;

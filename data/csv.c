@@ -747,12 +747,23 @@ static void join_in_turn(struct csv *c, struct work *w)
 
 /* ---- threads ---- */
 
-static void find_nul(struct csv_piece *p)
+/* Text of UTF-16 is refused at its first line: its rows would have other errors, of CRs. */
+static enum err find_nul(struct csv_piece *p, struct errmsg *e)
 {
-    const char *nul = memchr(p->text, '\0', p->bytes);
+    const char *nul = memchr(p->text, '\0', p->bytes), *encoding = NULL;
     memset(p->odd_line, 0, sizeof p->odd_line);
-    p->odd_line[CSV_ODD_NUL] =
-        nul ? p->line + csv_count(p->text, (size_t)(nul - p->text), '\n') : 0;
+    if (!nul)
+        return ERR_OK;
+    const uint64_t line = p->line + csv_count(p->text, (size_t)(nul - p->text), '\n');
+    (void)text_encoding_change(p->text, p->bytes, &encoding);
+    p->odd_line[CSV_ODD_NUL] = line;
+    if (!encoding)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "%" PRIu64
+                   ": %s text begins here, and the lines before are UTF-8, which alone is "
+                   "read; convert these lines: iconv -f %s -t UTF-8",
+                   line, encoding, encoding);
 }
 
 static void see_rows(const struct csv *c, struct work *w)
@@ -773,8 +784,8 @@ static void parse(struct csv *c, struct work *w)
     if (w->err)
         return;
     w->err = w->spread ? ERR_OK : digest_piece(c, w, &w->e);
-    if (!c->parquet)
-        find_nul(&w->piece);
+    if (!w->err && !c->parquet)
+        w->err = find_nul(&w->piece, &w->e);
     learned_clear(&w->piece.learned, c->table->schema->inputs);
     if (!w->err)
         w->err = c->parquet         ? parquet_rows(&w->piece, &c->format, &w->e)

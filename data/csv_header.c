@@ -165,7 +165,10 @@ static bool has_blanked(const struct vocabulary *names, const char *name)
     for (uint32_t i = 0; i < names->count; i++) {
         size_t n;
         const char *text = vocabulary_text(names, i, &n);
-        if (csv_hint_trim(&text, &n) && n == strlen(name) && memcmp(text, name, n) == 0)
+        if (!csv_hint_trim(&text, &n))
+            continue;
+        csv_hint_strip(&text, &n, true); /* a quote behind a blank is text */
+        if (n == strlen(name) && memcmp(text, name, n) == 0)
             return true;
     }
     return false;
@@ -747,10 +750,17 @@ static enum err see_second_line(struct csv_file *file, const struct csv_format *
 
 enum err csv_file_skip_mark(struct csv_piece *p, size_t *mark_bytes, struct errmsg *e)
 {
-    const char *encoding = text_encoding(p->text, p->bytes), *advice;
+    const char *encoding = text_encoding(p->text, p->bytes), *advice, *changed;
+    const size_t change = text_encoding_change(p->text, p->bytes, &changed);
     const char *format = text_of_other_format(p->text, p->bytes, &advice);
     if (format)
         return err_set(e, ERR_INPUT, "it is %s, and only text is read here; %s", format, advice);
+    if (change && changed)
+        encoding = NULL; /* the line is named when it is read */
+    else if (!encoding && text_is_binary(p->text, p->bytes))
+        return err_set(e, ERR_INPUT,
+                       "it is not text, as it has many control characters: is it compressed, or "
+                       "another file? only text is read here");
     if (encoding)
         return err_set(
             e, ERR_INPUT,

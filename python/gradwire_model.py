@@ -505,7 +505,7 @@ NO_TEXT = {rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18": "zstd: decompress it fi
            rb"\x89HDF\r\n\x1a\n": "an HDF5 file: convert it to csv", rb"\x93NUMPY": "an npy file: convert it to csv",
            rb"SQLite format 3\0": "a database of SQLite: export a table as csv",
            rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "an Excel workbook: save it as csv",
-           rb"Obj\x01": "an Avro file: convert it to csv", rb"\x80[\x04\x05]\x95": "a pickle of Python: save the data as csv",
+           rb"Obj\x01": "an Avro file: convert it to csv", rb"\x80([\x04\x05]\x95|\x02\}q)": "a pickle of Python: save the data as csv",
            rb"%PDF-": "a PDF document: convert it to csv", rb"\x89PNG\r\n|\xff\xd8\xff": "an image: give predict its array",
            rb"(?i:\s*<(!doctype html|html(>\s*([\r\n<]|$)|\s+[a-z:]+=)|head>\s*<))": "an HTML page: check what was downloaded",
            rb"\s*<\?xml\s": "an XML page: check what was downloaded",
@@ -513,11 +513,13 @@ NO_TEXT = {rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18": "zstd: decompress it fi
            rb"version https://git-lfs\.": "a pointer of Git LFS, not the data: git lfs pull",
            rb"\xff\xfe|\xfe\xff|\0\0\xfe\xff": "it is UTF-16 or UTF-32, and only UTF-8 is read; convert it with iconv"}
 
+CONTROLS = {0, *range(4, 9), *range(14, 27)}  # those that no text has
+
 
 def _open(path):
     for opener in open, gzip.open:
         with opener(path, "rb") as file:
-            head = file.read(512)
+            head = file.read(4096)
         if opener is open and not head and str(path).endswith((".gz", ".zst")):
             kind = "gzip" if str(path).endswith(".gz") else "zstd"
             raise ModelError(f"{path}: it is empty, which no file of {kind} is: check its download, or what wrote it")
@@ -525,6 +527,9 @@ def _open(path):
         for begin, said in NO_TEXT.items():
             if re.match(begin, head, re.DOTALL):
                 raise ModelError(f"{path}: {said}")
+        controls = [byte for byte in head if byte in CONTROLS]
+        if head[:2] != b"\x1f\x8b" and len(set(controls)) >= 4 and len(controls) * 20 >= len(head):
+            raise ModelError(f"{path}: it is not text, as it has many control characters: is it compressed, or another file?")
         if head[:2] != b"\x1f\x8b":
             return opener(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="\n")
     raise ModelError(f"{path}: gzip in gzip: decompress it once")
@@ -566,6 +571,8 @@ class Said:
 
     def see_nuls(self, line, text, depth):
         if "\0" in text:
+            if text.count("\0") > 1 and "\0\0" not in text and text.count("\0") * 3 >= len(text):
+                raise ModelError(f"{self.path}:{line}: UTF-16 text begins here, and only UTF-8 is read; convert it with iconv")
             many = text.startswith("\0" * 8) or text.rstrip("\n").endswith("\0" * 8)
             self(line, "this line has NUL bytes in a row, as a crash leaves them at the end of a file; remove them: "
                  "tr -d '\\0' < FILE > NEW" if many else "a NUL byte, which is read like any other: is it text of UTF-16?", depth)

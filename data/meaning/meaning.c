@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <strings.h>
 
 #include "common/base/digits.h"
 #include "common/base/mem.h"
@@ -13,7 +15,7 @@
 #include "data/text/csv_number.h"
 #include "job/range.h"
 
-enum { LISTED_BYTES = 160, LABEL_LIKE_A_CLASS = 1000 };
+enum { LISTED_BYTES = 160, HINT_BYTES = 60 + 3 * CSV_SHOWN_BYTES, LABEL_LIKE_A_CLASS = 1000 };
 
 /* ---- construction ---- */
 
@@ -205,9 +207,34 @@ static bool has_combining_mark(const char *text, size_t bytes)
     return false;
 }
 
-/* Of a name that is no class. The same letters can be other bytes. */
-static const char *hint_of_class(const struct meaning *m, const char *text, size_t bytes)
+/* The class that has the name in another case. NULL: none. */
+static const char *class_in_other_case(const struct meaning *m, const char *text, size_t bytes)
 {
+    for (uint32_t i = 0; i < m->names.count; i++) {
+        size_t n;
+        const char *name = vocabulary_text(&m->names, i, &n);
+        if (n == bytes && strncasecmp(name, text, n) == 0)
+            return name;
+    }
+    return NULL;
+}
+
+/* Of a name that is no class. The same letters can be other bytes, and "a|b" in the job is two names. */
+static const char *hint_of_class(const struct meaning *m, const char *text, size_t bytes,
+                                 char out[static HINT_BYTES])
+{
+    const char *pipe = memchr(text, '|', bytes), *other = class_in_other_case(m, text, bytes);
+    char shown[CSV_SHOWN_BYTES], shown_other[CSV_SHOWN_BYTES];
+    if (other) {
+        (void)csv_hint_shown(shown, text, bytes);
+        (void)csv_hint_shown(shown_other, other, bytes);
+        (void)snprintf(out, HINT_BYTES, "; if it is the class \"%s\", list both: \"%s|%s\"",
+                       shown_other, shown_other, shown);
+        return out;
+    }
+    if (pipe && vocabulary_find(&m->names, text, (size_t)(pipe - text)) != VOCABULARY_NONE &&
+        vocabulary_find(&m->names, pipe + 1, bytes - (size_t)(pipe + 1 - text)) != VOCABULARY_NONE)
+        return "; a | in classes divides two names: write it as \\|, as in 'a\\|b'";
     bool ascii = true, mark = has_combining_mark(text, bytes), listed = false;
     for (size_t i = 0; i < bytes; i++)
         ascii &= (unsigned char)text[i] < 0x80;
@@ -296,7 +323,7 @@ static void say_key(const struct why *w)
 void meaning_why(const struct meaning *m, const struct meaning_fault *f, const char *hint,
                  char why[static MEANING_WHY_BYTES])
 {
-    char shown[CSV_SHOWN_BYTES] = "", known[LISTED_BYTES] = "";
+    char shown[CSV_SHOWN_BYTES] = "", known[LISTED_BYTES] = "", of_class[HINT_BYTES];
     const struct why w = {why, f->text.at ? csv_hint_shown(shown, f->text.at, f->text.bytes) : "",
                           hint};
     switch (f->cause) {
@@ -334,7 +361,7 @@ void meaning_why(const struct meaning *m, const struct meaning_fault *f, const c
         break;
     case CAUSE_CLASS_NAME:
         say(&w, "\"%s\" is not one of the label's classes: %s%s", w.shown, list_classes(m, known),
-            hint_or(&w, hint_of_class(m, f->text.at, f->text.bytes)));
+            hint_or(&w, hint_of_class(m, f->text.at, f->text.bytes, of_class)));
         break;
     case CAUSE_CLASS_WHOLE: /* the number of classes is not known yet */
         say(&w, "label %s is not a class, which is a whole number from 0", w.shown);

@@ -1,5 +1,6 @@
 #include "data/text/text_encoding.h"
 
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
@@ -81,6 +82,32 @@ const char *text_encoding(const char *text, size_t bytes)
     return NULL;
 }
 
+size_t text_encoding_change(const char *text, size_t bytes, const char **encoding)
+{
+    const char *end = text + bytes, *nul = memchr(text, '\0', bytes);
+    const bool more = nul && memchr(nul + 1, '\0', (size_t)(end - nul - 1));
+    const char *newline = more ? memrchr(text, '\n', (size_t)(nul - text)) : NULL;
+    const char *line = newline ? newline + 1 : text;
+    *encoding = more ? text_encoding(line, (size_t)(end - line)) : NULL;
+    return (size_t)(line - text);
+}
+
+bool text_is_binary(const char *text, size_t bytes)
+{
+    enum { KINDS = 4, SHARE = 20 };
+    /* neither those of lines, nor those that separate values in Hive and ASCII, nor that of a terminal's colors */
+    const uint32_t controls = 0x07FFC1F1;
+    uint32_t kinds = 0;
+    size_t n = 0;
+    bytes = bytes < LOOKED_BYTES ? bytes : LOOKED_BYTES;
+    for (size_t i = 0; i < bytes; i++) {
+        const uint32_t bit = (unsigned char)text[i] < 32 ? UINT32_C(1) << text[i] & controls : 0;
+        kinds |= bit;
+        n += bit != 0;
+    }
+    return __builtin_popcount(kinds) >= KINDS && n * SHARE >= bytes;
+}
+
 static bool is_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
@@ -128,6 +155,7 @@ const char *text_of_other_format(const char *text, size_t bytes, const char **ad
         {0, 4, "Obj\1", "an Avro file", "convert it to csv"},
         {0, 16, "SQLite format 3\0", "a database of SQLite", "export a table as csv"},
         {0, 8, "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", "an Excel workbook (.xls)", "save it as csv"},
+        {0, 4, "\x80\2}q", "a pickle of Python", "save the data as csv or npy"},
         {0, 3, "\x80\4\x95", "a pickle of Python", "save the data as csv or npy"},
         {0, 3, "\x80\5\x95", "a pickle of Python", "save the data as csv or npy"},
         {0, 5, "%PDF-", "a PDF document", "convert it to csv"},

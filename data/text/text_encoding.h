@@ -10,6 +10,13 @@
  * otherwise with the order of its bytes, "UTF-16LE". NULL: it is another text, such as UTF-8. */
 const char *text_encoding(const char *text, size_t bytes);
 
+/* Where text of UTF-16 begins behind lines of another encoding, as where a program has appended to the file of another one. *encoding
+ * is its name; NULL: nowhere. */
+size_t text_encoding_change(const char *text, size_t bytes, const char **encoding);
+
+/* True if so many control characters are at its beginning, of several kinds, as no text has. */
+bool text_is_binary(const char *text, size_t bytes);
+
 /* The format of a file of another kind, with an article, and *advice for its owner. NULL: no known one. */
 const char *text_of_other_format(const char *text, size_t bytes, const char **advice);
 

@@ -12,6 +12,7 @@ import json
 import lzma
 import math
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -92,7 +93,10 @@ class CsvTest(unittest.TestCase):
         self.assertEqual([w for _, _, w in self.records(b'a, "b"\n"" "",\t"c" ,x"y\n" ""d""" ,e\n')], [[1], [0, 1], [0]])
         self.assertEqual([w for _, _, w in self.records(b' "a" ,b\n', trim=True)], [[]])
         for text, said in ((b'a,b\n\n"c\n', "a.csv:3: a quote begins a field of this row, and is never closed"),
-                           (b"a,b\rc,d\n", "a.csv:1: a CR without LF"), (b'a,b\r"5,",2\rc', "a.csv:1: a CR without LF"), (b"\xff\xfea\0", "UTF-16")):
+                           (b"a,b\rc,d\n", "a.csv:1: a CR without LF"), (b'a,b\r"5,",2\rc', "a.csv:1: a CR without LF"), (b"\xff\xfea\0", "UTF-16"),
+                           *((b"a,b\n" + "c,d\r\ne,5\r\n".encode(utf_16), "a.csv:2: UTF-16 text begins here, and only UTF-8 is read") for utf_16 in
+                             ("utf-16-le", "utf-16-be", "utf-16")), ("5\r\n".encode("utf-16-le"), "a.csv:1: UTF-16 text begins here"),
+                           (random.Random(1).randbytes(300), "a.csv: it is not text, as it has many control characters")):
             with self.assertRaisesRegex(reader.ModelError, said):
                 self.records(text)
 
@@ -198,7 +202,7 @@ class ReadTest(unittest.TestCase):
                            (b"\x04\x22\x4d\x18", "lz4"), (b"PAR1\x15", "a Parquet file"), (b"ARROW1\0\0", "an Arrow"), (b"\x93NUMPY", "an npy file"),
                            (b"\x89HDF\r\n\x1a\n", "an HDF5 file"), (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
                            (b"SQLite format 3\0", "a database of SQLite"), (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Excel workbook"),
-                           (b"Obj\1", "an Avro file"), (b"\x80\4\x95", "a pickle"), (b"%PDF-", "a PDF"), (b"\x89PNG\r\n\x1a\n", "an image"),
+                           (b"Obj\1", "an Avro file"), (b"\x80\4\x95", "a pickle"), (b"\x80\2}q\1", "a pickle"), (b"%PDF-", "a PDF"), (b"\x89PNG\r\n\x1a\n", "an image"),
                            (b"\xff\xd8\xff", "an image"), (b"<!DOCTYPE html", "an HTML page"), (b"<html><", "an HTML page"),
                            (b"a.csv".ljust(257, b"\0") + b"ustar\0", "tar"), (b"\xff\xfe", "it is UTF-16")):
             for data in (head + rows, gzip.compress(head + rows)):

@@ -159,6 +159,40 @@ static void cifar10_subset_loads_whole(void **state)
     dataset_close(&d);
 }
 
+/* CIFAR-10's page has a version for Python, too, with names like these. */
+static void a_pickle_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *begin;
+        size_t bytes;
+        const char *said;
+    } of[] = {
+        {"\x80\2}q\1(U\5batch_label", 5000,
+         "it is a pickle of Python, not CIFAR-10's binary version"},
+        {"\x80\4\x95 batch_label", 3000, "it is a pickle of Python, not CIFAR-10's binary version"},
+        {"\3 batch_label", 5000, "not CIFAR-10's binary version: "}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        static uint8_t bytes[5000];
+        struct idx_files files;
+        struct errmsg e = {""};
+        struct dataset_look look = {0};
+        struct dataset d;
+        memset(bytes, 1, sizeof bytes);
+        strcpy((char *)bytes, of[i].begin);
+        idx_files_init(&files);
+        idx_files_write(&files, "data_batch_1", (struct bytes){bytes, of[i].bytes});
+        char path[600];
+        snprintf(path, sizeof path, "%s", idx_files_path(&files, "data_batch_1"));
+        struct job job = cifar_job(path);
+        assert_int_equal(dataset_look(&look, &job, 0, 10, &e), ERR_INPUT);
+        assert_non_null(strstr(e.text, of[i].said));
+        assert_int_equal(dataset_load(&d, &job, 0, 10, &e), ERR_INPUT);
+        assert_non_null(strstr(e.text, of[i].said));
+        idx_files_close(&files);
+    }
+}
+
 static void a_look_counts_the_records_of_plain_files(void **state)
 {
     (void)state;
@@ -197,6 +231,7 @@ int main(void)
         cmocka_unit_test(cifar10_refuses_what_is_not_its_format_and_says_why),
         cmocka_unit_test(cifar10_refuses_another_shape),
         cmocka_unit_test(cifar10_subset_loads_whole),
+        cmocka_unit_test(a_pickle_is_named),
         cmocka_unit_test(a_look_counts_the_records_of_plain_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -321,6 +321,44 @@ static void text_of_utf_16_and_utf_32_is_named(void **state)
     }
 }
 
+/* PowerShell's >> appends UTF-16 to a file of UTF-8. */
+static void text_of_utf_16_behind_lines_of_utf_8_is_named(void **state)
+{
+    (void)state;
+    enum { ROWS = 100000 };
+    static const struct {
+        const char *encoding, *mark;
+    } of[] = {{"UTF-16LE", ""}, {"UTF-16BE", ""}, {"UTF-16LE", "\xFF\xFE"}};
+    static const char lines[] = "p\xC3\xB6,1\r\nq,2\r\n";
+    for (size_t i = 0; i < 3 * sizeof of / sizeof *of; i++) {
+        const size_t k = i / 3, rows = i % 3 == 0 ? 1 : i % 3 == 1 ? 2 : ROWS;
+        char name[10], wide[64], why[300], *text = malloc(8 * ROWS), *end = text, *to = wide;
+        char *from = (char *)(uintptr_t)lines;
+        size_t left = sizeof lines - 1, room = sizeof wide;
+        struct fixture f;
+        iconv_t convert = iconv_open(of[k].encoding, "UTF-8");
+        assert_int_equal(iconv(convert, &from, &left, &to, &room), 0);
+        (void)iconv_close(convert);
+        for (size_t row = 0; row < rows; row++)
+            end += sprintf(end, "ab,%d\n", row > 0);
+        end = stpcpy(end, of[k].mark);
+        memcpy(end, wide, sizeof wide - room);
+        setup(&f, WORD_LABEL, NULL, 0);
+        put(&f, "a.csv", text, (size_t)(end - text) + sizeof wide - room);
+        assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
+        (void)snprintf(name, sizeof name, "%.*s", *of[k].mark ? 6 : 8, of[k].encoding);
+        (void)snprintf(
+            why, sizeof why,
+            "a.csv:%zu: %s text begins here, and the lines before are UTF-8, which alone "
+            "is read; convert these lines: iconv -f %s -t UTF-8",
+            rows + 1, name, name);
+        if (!strstr(f.e.text, why))
+            fail_msg("%zu: %s, not %s", i, f.e.text, why);
+        teardown(&f);
+        free(text);
+    }
+}
+
 /* Load the text, and compare the last warning without the path's directory. A look tells it, too. */
 static void warns(struct fixture *f, const char *text, const char *wanted)
 {
@@ -336,6 +374,24 @@ static void warns(struct fixture *f, const char *text, const char *wanted)
     struct dataset_look look = {0};
     assert_int_equal(dataset_look(&look, &f->job, 0, 0, &f->e), ERR_OK);
     assert_string_equal(look.warning.text, strcmp(wanted, "nothing") ? words : "");
+}
+
+/* As brotli writes it, and any other file without a mark of its own. */
+static void a_file_that_is_no_text_is_named(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char bytes[300];
+    for (int i = 0; i < 300; i++)
+        bytes[i] = (char)(unsigned char)rng_u64(1, (uint64_t)i);
+    setup(&f, WORD_LABEL, NULL, 0);
+    put(&f, "a.csv", bytes, sizeof bytes);
+    assert_int_equal(dataset_load(&f.d, &f.job, 0, 0, &f.e), ERR_INPUT);
+    assert_non_null(strstr(f.e.text,
+                           "a.csv: it is not text, as it has many control characters: is it "
+                           "compressed, or another file?"));
+    warns(&f, "a\5b\x15\6,1\nb,2\n", "has control characters"); /* a few */
+    teardown(&f);
 }
 
 /* The text is refused, and the error has `hint`. */
@@ -1180,6 +1236,8 @@ static void a_header_is_left_out_or_names_the_columns(void **state)
           "; the file needs this column");
     hints("columns: [number: size, label: y], header: names", "y,\" size\"\n1,2\n",
           "; blanks around a name count: use data.trim: true");
+    hints("columns: [number: size, label: y], header: names", "\"y\", \"size\"\n1,2\n",
+          "; blanks around a name count: use data.trim: true");
     hints(NUMBER_LABEL, "\"_a\",\"b\",\"y\"\n1,2,3\n",
           "; if this line is a header, data.header: names finds");
     hints(NUMBER_LABEL, "\xC3\xA4,y\n1,2\n",
@@ -1422,6 +1480,16 @@ static void means_are_those_of_the_numbers(void **state)
 static void labels_are_classes_by_name(void **state)
 {
     (void)state;
+    hints(
+        "columns: [number: a, label: {name: y, classes: [no, yes]}]", "1,no\n2,No\n",
+        "\"No\" is not one of the label's classes: no, yes; if it is the class \"no\", list both: "
+        "\"no|No\"");
+    hints("columns: [number: a, label: {name: y, classes: ['a|b', c]}]", "1,a\n2,a|b\n",
+          "\"a|b\" is not one of the label's classes: a, b, c; a | in classes divides two names: "
+          "write "
+          "it as \\|, as in 'a\\|b'");
+    hints("columns: [number: a, label: {name: y, classes: ['a|b', c]}]", "1,a\n2,a|d\n",
+          "; if it is a class, add it to classes");
     READS("columns: [number: a, label: {name: y, classes: ['no|no.', yes, '*']}]",
           "1,no\n2,yes\n3,no.\n4,perhaps\n", "1 : 0", "2 : 1", "3 : 0", "4 : 2");
     refuses("columns: [number: a, label: {name: y, classes: [no, yes]}]", "1,no\n2,maybe\n",
@@ -3332,6 +3400,8 @@ int main(void)
         cmocka_unit_test(a_word_in_the_place_of_the_mark_of_tar_is_text),
         cmocka_unit_test(a_tag_of_html_can_be_a_word),
         cmocka_unit_test(text_of_utf_16_and_utf_32_is_named),
+        cmocka_unit_test(text_of_utf_16_behind_lines_of_utf_8_is_named),
+        cmocka_unit_test(a_file_that_is_no_text_is_named),
         cmocka_unit_test(a_field_may_be_huge_but_not_a_row_beyond_the_limit),
         cmocka_unit_test(features_stand_in_the_order_of_the_columns),
         cmocka_unit_test(a_header_is_left_out_or_names_the_columns),

@@ -60,6 +60,29 @@ static void progress_best(struct progress_event_best *best, const json_t *object
     best->patience = progress_count(object, "patience");
 }
 
+static void progress_add_loading(struct progress_event *event, const json_t *object)
+{
+    struct progress_loading *l = &event->loading[event->n_loading];
+    if (event->n_loading == PROGRESS_LOADING_MAX || !json_object_get(object, "bytes"))
+        return;
+    progress_text(l->name, sizeof l->name, object, "name");
+    l->bytes = progress_count(object, "bytes");
+    l->of_bytes = progress_count(object, "of_bytes");
+    l->rows = progress_count(object, "rows");
+    l->left_s = progress_real(object, "left_s");
+    event->n_loading++;
+}
+
+static void progress_all_loading(struct progress_event *event, const json_t *object)
+{
+    const json_t *workers = json_object_get(object, "workers");
+    event->n_loading = 0;
+    event->more_loading = progress_count(object, "more");
+    progress_add_loading(event, object);
+    for (size_t i = 0; i < json_array_size(workers); i++)
+        progress_add_loading(event, json_array_get(workers, i));
+}
+
 static void progress_fill(struct progress_event *event, const json_t *object)
 {
     event->epoch = progress_count(object, "epoch");
@@ -68,9 +91,6 @@ static void progress_fill(struct progress_event *event, const json_t *object)
     event->steps = progress_count(object, "steps");
     event->total_steps = progress_count(object, "total_steps");
     event->cut = progress_count(object, "cut");
-    event->bytes = progress_count(object, "bytes");
-    event->of_bytes = progress_count(object, "of_bytes");
-    event->rows = progress_count(object, "rows");
     event->left_s = progress_real(object, "left_s");
     event->early = json_is_true(json_object_get(object, "early"));
     event->at_most = json_is_true(json_object_get(object, "at_most"));
@@ -89,6 +109,7 @@ static void progress_fill(struct progress_event *event, const json_t *object)
     event->n_of_epoch = 0;
     progress_metrics(event, json_object_get(object, "metrics"));
     progress_best(&event->best, json_object_get(object, "best"));
+    progress_all_loading(event, object);
 }
 
 enum err progress_parse(struct progress_event *event, const char *line, size_t bytes)
@@ -146,16 +167,21 @@ static void line_add_metric(struct line *l, const char *before, double metric, c
         line_add(l, "%s%s -", before, name);
 }
 
-static void line_add_time_left(struct line *l, const struct progress_event *event)
+static void line_add_eta(struct line *l, const char *most, const char *about, double left_s)
 {
-    if (!(event->left_s >= 0 && event->left_s < 1e9))
+    if (!(left_s >= 0 && left_s < 1e9))
         return;
-    unsigned long long seconds = (unsigned long long)(event->left_s + 0.5);
-    line_add(l, "  ETA %s%s", event->at_most ? "at most " : "", event->early ? "about " : "");
+    unsigned long long seconds = (unsigned long long)(left_s + 0.5);
+    line_add(l, "  ETA %s%s", most, about);
     if (seconds >= 3600)
         line_add(l, "%llu:%02llu:%02llu", seconds / 3600, seconds / 60 % 60, seconds % 60);
     else
         line_add(l, "%llu:%02llu", seconds / 60, seconds % 60);
+}
+
+static void line_add_time_left(struct line *l, const struct progress_event *event)
+{
+    line_add_eta(l, event->at_most ? "at most " : "", event->early ? "about " : "", event->left_s);
 }
 
 static void line_add_rate(struct line *l, const struct progress_event *event)
@@ -176,19 +202,34 @@ void progress_format_step(char *out, size_t bytes, const struct progress_event *
     line_add_time_left(&l, event);
 }
 
-void progress_format_loading(char *out, size_t bytes, const struct progress_event *event)
+static void line_add_reader(struct line *l, const struct progress_loading *loading)
+{
+    if (*loading->name)
+        line_add(l, "%s reads its data", loading->name);
+    else
+        line_add(l, "reading the data");
+}
+
+static void line_add_read(struct line *l, const struct progress_loading *loading)
+{
+    line_add(l, " %.0f", (double)loading->bytes / 1e6);
+    if (loading->of_bytes)
+        line_add(l, " of %.0f", (double)loading->of_bytes / 1e6);
+    line_add(l, " MB, %llu rows", (unsigned long long)loading->rows);
+    line_add_eta(l, "", "", loading->left_s);
+}
+
+void progress_format_loading(char *out, size_t bytes, const struct progress_loading *loading)
 {
     struct line l = {.text = out, .room = bytes};
-    line_add(&l, "reading the data: %.0f", (double)event->bytes / 1e6);
-    if (event->of_bytes)
-        line_add(&l, " of %.0f", (double)event->of_bytes / 1e6);
-    line_add(&l, " MB, %llu rows", (unsigned long long)event->rows);
-    line_add_time_left(&l, event);
+    line_add_reader(&l, loading);
+    line_add(&l, ":");
+    line_add_read(&l, loading);
 }
 
 /* ---- the bar ---- */
 
-enum { BAR_LEAST = 8, BAR_MOST = 40, TAIL_BYTES = 256 };
+enum { BAR_LEAST = 8, BAR_LOADING = 16, BAR_MOST = 40, TAIL_BYTES = 256, OTHERS_COLUMNS = 16 };
 enum { WITH_ETA = 1, WITH_LOSS, WITH_METRIC, WITH_RATE }; /* each level includes those before it */
 
 static void line_add_tail(struct line *l, const struct progress_event *event, int with)
@@ -205,9 +246,9 @@ static void line_add_tail(struct line *l, const struct progress_event *event, in
 }
 
 /* Add "[====>   ]" with `inside` columns between the brackets. */
-static void line_add_bar(struct line *l, const struct progress_event *event, size_t inside)
+static void line_add_bar(struct line *l, uint64_t done, uint64_t of, size_t inside)
 {
-    double part = event->steps ? (double)event->step / (double)event->steps : 0;
+    double part = of ? (double)done / (double)of : 0;
     size_t full = (size_t)((part < 1 ? part : 1) * (double)inside);
     line_add(l, "[");
     for (size_t i = 0; i < inside; i++)
@@ -230,9 +271,47 @@ void progress_format_bar(char *out, size_t bytes, const struct progress_event *e
     }
     if (l.n + tail.n + BAR_LEAST + 2 <= width) {
         size_t inside = width - l.n - tail.n - 2;
-        line_add_bar(&l, event, inside < BAR_MOST ? inside : BAR_MOST);
+        line_add_bar(&l, event->step, event->steps, inside < BAR_MOST ? inside : BAR_MOST);
     }
     line_add(&l, "%s", text);
+}
+
+/* The workers from the second one on, as far as they fit into `room` columns. */
+static void line_add_others(struct line *l, const struct progress_event *event, size_t room)
+{
+    uint64_t left = event->n_loading - 1 + event->more_loading;
+    for (size_t i = 1; i < event->n_loading; i++, left--) {
+        const struct progress_loading *one = &event->loading[i];
+        char text[TAIL_BYTES];
+        struct line more = {.text = text, .room = sizeof text};
+        line_add(&more, "; %s", one->name);
+        if (one->of_bytes)
+            line_add(&more, " %.0f %%", 100 * (double)one->bytes / (double)one->of_bytes);
+        line_add_eta(&more, "", "", one->left_s);
+        if (l->n + more.n + (left > 1 ? OTHERS_COLUMNS : 0) > room)
+            break;
+        line_add(l, "%s", text);
+    }
+    if (left && l->n + OTHERS_COLUMNS <= room)
+        line_add(l, "; and %llu more", (unsigned long long)left);
+}
+
+void progress_format_loading_bar(char *out, size_t bytes, const struct progress_event *event,
+                                 size_t width)
+{
+    char text[TAIL_BYTES];
+    struct line tail = {.text = text, .room = sizeof text};
+    struct line l = {.text = out, .room = !width || bytes < width + 1 ? bytes : width + 1};
+    const struct progress_loading *first = event->loading;
+    line_add_reader(&l, first);
+    line_add_read(&tail, first);
+    bool bar = first->of_bytes && l.n + 1 + BAR_LOADING + 2 + tail.n <= width;
+    if (bar) {
+        line_add(&l, " ");
+        line_add_bar(&l, first->bytes, first->of_bytes, BAR_LOADING);
+    }
+    line_add(&l, "%s%s", bar ? "" : ":", text);
+    line_add_others(&l, event, l.room - 1);
 }
 
 static void line_add_trained(struct line *l, const struct progress_event *event)

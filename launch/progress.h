@@ -9,8 +9,9 @@
  *    "best":{"epoch":1,"name":"loss","value":..,"waited":0,"patience":3}}     with training.monitor
  *   {"type":"first_step"}   {"type":"checkpoint","cut":3,"step":500}   {"type":"log","text":".."}
  *   {"type":"wait","text":"worker 1, ..","seconds":5.0}       training waits for this process; "": for none any more
- *   {"type":"loading","bytes":1e8,"of_bytes":4e8,"rows":500000,"left_s":3.5}   it reads its data;
- *                                                             {"type":"loading"}: not any more
+ *   {"type":"loading","bytes":1e8,"of_bytes":4e8,"rows":500000,"left_s":3.5,
+ *    "workers":[{"name":"worker 1","bytes":..,"of_bytes":..,"rows":..,"left_s":..},..],"more":3}
+ *                              it reads its data, and these workers theirs, and 3 more; without "bytes": it has read its own
  *   {"type":"alive"}                                          every second, until the process ends
  *   {"type":"untrained","text":".."}                          the reason why there is nothing to train
  * A loss that is not finite is null; then "loss_shown", "train_loss_shown" or "eval_loss_shown" is "nan", "inf" or
@@ -28,7 +29,8 @@ enum {
     PROGRESS_LINE_BYTES = 8192,
     PROGRESS_TEXT_BYTES = 512,
     PROGRESS_NAME_BYTES = 48,
-    PROGRESS_METRICS_MAX = 8
+    PROGRESS_METRICS_MAX = 8,
+    PROGRESS_LOADING_MAX = 17
 };
 
 enum progress_type {
@@ -56,15 +58,24 @@ struct progress_event_best {
     uint64_t waited, patience; /* epochs since the best; patience 0: no early stopping */
 };
 
+/* How far a process has read its data. */
+struct progress_loading {
+    char name[PROGRESS_NAME_BYTES]; /* "": the chief */
+    uint64_t bytes, of_bytes, rows; /* of_bytes 0: not known */
+    double left_s;                  /* NAN: missing */
+};
+
 struct progress_event {
     enum progress_type type;
     uint64_t epoch, epochs, step, steps, total_steps;
     uint64_t cut;
-    uint64_t bytes, of_bytes, rows; /* loading */
-    double left_s;       /* until the data are read, or until the job ends; NAN: missing */
-    bool early, at_most; /* of left_s: a first guess; training can stop early */
-    double loss, metric, examples_per_s;                         /* NAN: missing */
-    double train_loss, eval_loss;                                /* NAN: missing */
+    struct progress_loading loading[PROGRESS_LOADING_MAX]; /* the chief first */
+    size_t n_loading;
+    uint64_t more_loading;               /* workers that are left out */
+    double left_s;                       /* until the job ends; NAN: missing */
+    bool early, at_most;                 /* of left_s: a first guess; training can stop early */
+    double loss, metric, examples_per_s; /* NAN: missing */
+    double train_loss, eval_loss;        /* NAN: missing */
     char loss_shown[8], train_loss_shown[8], eval_loss_shown[8]; /* "": finite or missing */
     double seconds;                                              /* NAN: missing */
     char metric_name[PROGRESS_NAME_BYTES]; /* the metric of a step; "": none */
@@ -87,8 +98,13 @@ void progress_format_step(char *out, size_t bytes, const struct progress_event *
  * "epoch 3/10 [=====>     ] 512/938  loss 0.1234  accuracy 0.9612  91200 examples/s  ETA 0:42". If not all of it fits, it
  * leaves out, in this order: rate, metric, loss, ETA, bar. */
 void progress_format_bar(char *out, size_t bytes, const struct progress_event *event, size_t width);
-/* out = "reading the data: 100 of 400 MB, 500000 rows  ETA 0:04", of a loading event. */
-void progress_format_loading(char *out, size_t bytes, const struct progress_event *event);
+/* out = "reading the data: 100 of 400 MB, 500000 rows  ETA 0:04", or "worker 1 reads its data: ..". */
+void progress_format_loading(char *out, size_t bytes, const struct progress_loading *loading);
+/* A loading event in at most `width` columns, for the progress line of a terminal:
+ * "reading the data [===>            ] 100 of 400 MB, 500000 rows  ETA 0:04; worker 1 25 %  ETA 0:10; and 3 more". If not all of it
+ * fits, it leaves out the bar, and workers. width 0: without the bar, for a log. */
+void progress_format_loading_bar(char *out, size_t bytes, const struct progress_event *event,
+                                 size_t width);
 /* out = "epoch 3/10 done in 3.2 s: loss 0.1012, accuracy 0.9701; eval loss 0.0912, accuracy 0.9723, auc 0.9911; best so far"
  * or "..; best: epoch 2 (eval loss 0.0899), 1 of 3 epochs without a better one". A training metric that is undefined (auc)
  * is left out; an undefined evaluation metric is "-". */

@@ -64,19 +64,23 @@ static void status_print_silence(const json_t *kept)
                      difftime(time(NULL), (time_t)since));
 }
 
-/* Print how far the chief has read its data. False: it does not read. */
+/* Print how far the processes have read their data. False: none reads. */
 static bool status_print_loading(const json_t *kept)
 {
     char text[PROGRESS_TEXT_BYTES];
     struct progress_event event = {0};
     char *line = json_dumps(json_object_get(kept, "loading"), 0);
-    bool loads = line && !progress_parse(&event, line, strlen(line));
-    if (loads) {
-        progress_format_loading(text, sizeof text, &event);
+    if (!line || progress_parse(&event, line, strlen(line)))
+        event.n_loading = 0;
+    for (size_t i = 0; i < event.n_loading; i++) {
+        progress_format_loading(text, sizeof text, &event.loading[i]);
         (void)printf("  %s\n", text);
     }
+    if (event.n_loading && event.more_loading)
+        (void)printf("  %llu more workers read their data\n",
+                     (unsigned long long)event.more_loading);
     free(line);
-    return loads;
+    return event.n_loading > 0;
 }
 
 /* The file of an earlier release has only the time when it was saved. */
@@ -94,12 +98,13 @@ static void status_print_progress(const char *dir)
         rundir_file(dir, OUTPUT_PROGRESS, path, NULL) ? NULL : json_load_file(path, 0, NULL);
     char *line = json_dumps(json_object_get(kept, "progress"), 0);
     struct progress_event event = {0};
-    if (line && !progress_parse(&event, line, strlen(line))) {
+    bool trains = line && !progress_parse(&event, line, strlen(line));
+    if (trains) {
         progress_format_step(text, sizeof text, &event);
         (void)printf("  %s  (%.0f s ago)\n", PRINTABLE(text), status_progress_age_s(kept));
-    } else if (!status_print_loading(kept)) {
-        (void)printf("  no step yet\n");
     }
+    if (!status_print_loading(kept) && !trains)
+        (void)printf("  no step yet\n");
     status_print_silence(kept);
     status_print_wait(kept);
     json_int_t cut = json_integer_value(json_object_get(kept, "cut"));

@@ -45,6 +45,7 @@ struct monitor {
     int64_t last_told_s;                 /* time of that line, seconds since 1970 */
     struct progress_event checkpoint;
     bool loads;                          /* the chief reads its data */
+    bool any_loads;                      /* it, or a worker */
     char load_line[PROGRESS_LINE_BYTES]; /* its JSON */
     bool waits;                          /* training waits for a process */
     char wait_line[PROGRESS_LINE_BYTES]; /* its JSON */
@@ -68,16 +69,16 @@ enum {
 static void monitor_save(struct monitor *m)
 {
     char text[3 * PROGRESS_LINE_BYTES + 256];
-    int n =
-        snprintf(text, sizeof text,
-                 "{\"time\":%lld,\"restarts\":%u,\"cut\":%lld,"
-                 "\"wait\":%s,\"wait_time\":%lld,\"silent_since\":%lld,\"loading\":%s,"
-                 "\"progress_time\":%lld,\"progress\":%s}\n",
-                 (long long)time(NULL), m->policy->restarts,
-                 m->any_checkpoint ? (long long)m->checkpoint.cut : -1LL,
-                 m->waits ? m->wait_line : "null", (long long)m->waits_told_s,
-                 m->silent ? (long long)m->silent_since_s : -1LL, m->loads ? m->load_line : "null",
-                 (long long)m->last_told_s, m->any_progress ? m->last_line : "null");
+    int n = snprintf(text, sizeof text,
+                     "{\"time\":%lld,\"restarts\":%u,\"cut\":%lld,"
+                     "\"wait\":%s,\"wait_time\":%lld,\"silent_since\":%lld,\"loading\":%s,"
+                     "\"progress_time\":%lld,\"progress\":%s}\n",
+                     (long long)time(NULL), m->policy->restarts,
+                     m->any_checkpoint ? (long long)m->checkpoint.cut : -1LL,
+                     m->waits ? m->wait_line : "null", (long long)m->waits_told_s,
+                     m->silent ? (long long)m->silent_since_s : -1LL,
+                     m->any_loads ? m->load_line : "null", (long long)m->last_told_s,
+                     m->any_progress ? m->last_line : "null");
     struct errmsg e;
     enum err err = ERR_OK;
     if (n > 0 && (size_t)n < sizeof text)
@@ -139,7 +140,6 @@ static void monitor_on_step(struct monitor *m, const struct progress_event *even
 {
     m->last = *event;
     m->any_progress = true;
-    m->loads = false;
     (void)snprintf(m->last_line, sizeof m->last_line, "%.*s", (int)bytes, line);
     m->last_told_s = (int64_t)time(NULL);
     m->result->epoch = event->epoch;
@@ -149,22 +149,24 @@ static void monitor_on_step(struct monitor *m, const struct progress_event *even
     monitor_keep(m);
 }
 
-/* Before the first step, and again where a chief reads its data again. */
+/* Before the first step, and again where a process is started again. While others train on, their steps are shown. */
 static void monitor_on_loading(struct monitor *m, const struct progress_event *event,
                                const char *line, size_t bytes)
 {
     char text[MONITOR_STATUS_BYTES];
     int64_t now_ms = clock_now_ms();
-    bool loads = event->bytes || event->rows;
-    if (m->loads || loads)
+    bool any = event->n_loading > 0;
+    if (m->any_loads || any)
         monitor_keep(m);
-    m->loads = loads;
-    if (!loads)
+    m->any_loads = any;
+    m->loads = any && !*event->loading->name;
+    if (!any)
         return;
     (void)snprintf(m->load_line, sizeof m->load_line, "%.*s", (int)bytes, line);
-    progress_format_loading(text, sizeof text, event);
+    progress_format_loading_bar(text, sizeof text, event, say_on_terminal() ? say_width() : 0);
     if (say_on_terminal()) {
-        say_status(text);
+        if (now_ms - m->drawn_ms >= MONITOR_WATCH_EVERY_MS)
+            say_status(text);
     } else if (now_ms - m->said_ms >= MONITOR_LINE_EVERY_MS) {
         m->said_ms = now_ms;
         say_info("%s", text);
@@ -192,9 +194,9 @@ static void monitor_on_wait(struct monitor *m, const struct progress_event *even
 /* The chief has ended: forget the wait that it reported, and its signs. The next chief has its own. */
 static void monitor_forget_chief(struct monitor *m)
 {
-    if (m->waits || m->silent)
+    if (m->waits || m->silent || m->any_loads)
         monitor_keep(m);
-    m->waits = m->silent = false;
+    m->waits = m->silent = m->loads = m->any_loads = false;
     m->alive_ms = 0;
 }
 
@@ -261,7 +263,6 @@ static void monitor_on_line(void *arg, const char *line, size_t bytes)
         monitor_on_loading(m, &event, line, bytes);
         break;
     case PROGRESS_FIRST_STEP:
-        m->loads = false;
         policy_made_step(m->policy);
         if (isnan(m->result->first_step_s))
             m->result->first_step_s = clock_now_s() - m->plan->start_s;

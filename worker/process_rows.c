@@ -239,7 +239,7 @@ static bool evaluates(const struct process *p)
 static void tell_loading(void *ctx, const struct loading *now)
 {
     const struct process *p = ctx;
-    progress_loading(p->flags.progress_fd, now);
+    progress_loading(p->flags.progress_fd, now, p->cluster.separate_chief);
 }
 
 static void warn_of_room(const struct table_room *room, const struct job *job,
@@ -328,7 +328,7 @@ enum err process_load(struct process *p, struct errmsg *e)
     arrival_end(p->arrival);
     p->arrival = NULL;
     if (p->cluster.is_chief)
-        progress_loading(p->flags.progress_fd, NULL);
+        progress_loading(p->flags.progress_fd, NULL, p->cluster.separate_chief);
     return err;
 }
 

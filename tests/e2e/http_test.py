@@ -255,6 +255,8 @@ class HttpTest(TrainCase):
         self.assertEqual(set(seen), {"bytes", "of_bytes", "rows", "left_s"})
         waits = "for worker 1, which reads its data"
         job.until_said("worker-0", waits)
+        kept = self.out / "processes/progress.json"
+        job.until("the launcher knows it", lambda: '"workers":[{"name":"worker 1","bytes":' in kept.read_text())
         worker = json.loads(text(chief, "/status"))["whole_job"]["workers"][1]
         self.assertEqual((worker["up"], worker["member"]), (False, True))
         self.assertGreater(worker["resident_bytes"], 0)
@@ -264,6 +266,7 @@ class HttpTest(TrainCase):
         os.kill(pid, signal.SIGCONT)
         job.until("it trains, and loads no longer", lambda: (
             w := json.loads(text(chief, "/status"))["whole_job"]["workers"][1])["up"] and w["loading"] is None)
+        job.until("the launcher knows that", lambda: "worker 1" not in kept.read_text())
         job.signal(signal.SIGTERM)
         job.wait(143)
 

@@ -197,24 +197,29 @@ class LaunchTest(Case):
                            "metric_name": "accuracy", "metric": 0.75, "examples_per_s": 1000, "left_s": 1.2})
 
     def test_a_terminal_has_a_bar_of_its_width_with_lines_above_and_nothing_stale(self):
+        far = {"bytes": 1e8, "of_bytes": 4e8, "rows": 500000, "left_s": 3.5}
         with self.on_terminal(110) as (launcher, terminal):
-            self.say(0, self.step(10))
+            self.say(0, json.dumps({"type": "loading", "workers": [{"name": f"worker {i}", **far} for i in (1, 2)]}))
+            loads = self.shows(terminal, lambda rows: rows and "reads its data" in rows[-1])
+            self.assertEqual(loads[-1], "worker 1 reads its data [====>           ] 100 of 400 MB, 500000 rows  ETA 0:04"
+                                        "; worker 2 25 %  ETA 0:04")
+            self.say(1, self.step(10))
             wide = self.shows(terminal, lambda rows: rows and "] 10/100" in rows[-1])
             self.assertRegex(wide[-1], r"^epoch 1/2 \[=+> +\] 10/100  loss 0.5000  accuracy 0.7500  1000 examples/s  ETA 0:01$")
             self.assertLess(len(wide[-1]), 110)
             terminal.resize(50)
             launcher.send_signal(signal.SIGWINCH)  # the launcher is of no session that has this terminal
             narrow = self.shows(terminal, lambda rows: rows[-1].startswith("epoch 1/2 [") and "examples" not in rows[-1])
-            self.say(1, json.dumps({"type": "log", "text": "a line"}))
+            self.say(2, json.dumps({"type": "log", "text": "a line"}))
             rows = self.shows(terminal, lambda rows: "a line" in rows[-2:-1])
             self.assertEqual((rows[-1], sum("] 10/100" in row for row in rows)), (narrow[-1], 1), rows)
             self.assertLess(len(rows[-1]), 50)
             terminal.resize(30)  # and a line comes before the launcher has heard of it
-            self.say(2, json.dumps({"type": "log", "text": "another line"}))
+            self.say(3, json.dumps({"type": "log", "text": "another line"}))
             rows = self.shows(terminal, lambda rows: "another line" in rows)
             self.assertEqual(sum("epoch 1/2 [" in row for row in rows), 1, rows)
             self.assertLess(len(rows[-1]), 30)
-            for i in range(3, 9):
+            for i in range(4, 9):
                 self.say(i, json.dumps({"type": "log", "text": f"line {i}"}))
             self.assertEqual(launcher.wait(DEADLINE_S), 0)
             rows = self.shows(terminal, lambda rows: "line 8" in rows)
@@ -235,7 +240,8 @@ class LaunchTest(Case):
     # ---- exits ----
 
     def test_what_the_chief_has_read_is_shown_and_others_wait_for_it_without_a_warning(self):
-        loading = 'progress {"type":"loading","bytes":100000000,"of_bytes":400000000,"rows":500000,"left_s":3.5}'
+        far = '"bytes":100000000,"of_bytes":400000000,"rows":500000,"left_s":3.5'
+        loading = f'progress {{"type":"loading",{far},"workers":[{{"name":"worker 1",{far}}}],"more":2}}'
         wait = "say 2026-01-31T12:00:00.123Z warn ps 0: waiting {} s for the chief"
         self.scripts(ps_0=[["await loads", wait.format(10), "say 2026-01-31T12:00:00.123Z warn ps 0: another", "await seen", "exit 0"]], ps_1=[["await seen", "exit 0"]],
                      worker_0=[[loading, "await loaded", 'progress {"type":"loading"}', "await seen", "exit 0"]],
@@ -243,7 +249,8 @@ class LaunchTest(Case):
         words = "reading the data: 100 of 400 MB, 500000 rows  ETA 0:04"
         with self.background() as job:
             self.until(self.stderr, lambda: f"info launcher: {words}" in self.stderr())
-            self.until("status shows it", lambda: f"  {words}\n" in self.control("status", str(self.out)).stdout)
+            said = f"  {words}\n  worker 1 {words.replace('reading the', 'reads its')}\n  2 more workers read their data\n"
+            self.until("status shows it", lambda: said in self.control("status", str(self.out)).stdout)
             (self.tmp / "loads").touch()
             self.until(self.stderr, lambda: "warn launcher: ps 0: another" in self.stderr())
             (self.tmp / "loaded").touch()

@@ -322,17 +322,76 @@ static void progress_words_how_far_the_data_are_read(void **state)
         int pipes[2];
         char line[512], text[200];
         assert_int_equal(pipe(pipes), 0);
-        progress_loading(pipes[1], &loading[i]);
+        progress_loading(pipes[1], &loading[i], false);
         ssize_t n = read(pipes[0], line, sizeof line);
         assert_true(n > 0);
         struct progress_event event = {0};
         assert_int_equal(progress_parse(&event, line, (size_t)n), ERR_OK);
         assert_int_equal(event.type, PROGRESS_LOADING);
-        progress_format_loading(text, sizeof text, &event);
+        assert_int_equal(event.n_loading, 1);
+        progress_format_loading(text, sizeof text, event.loading);
+        assert_string_equal(text, want[i]);
+        progress_format_loading_bar(text, sizeof text, &event, 0);
         assert_string_equal(text, want[i]);
         (void)close(pipes[0]);
         (void)close(pipes[1]);
     }
+}
+
+static struct progress_event told_loading(const struct loading *now)
+{
+    struct progress_event event = {0};
+    char line[2048];
+    int pipes[2];
+    assert_int_equal(pipe(pipes), 0);
+    progress_loading(pipes[1], now, true);
+    ssize_t n = read(pipes[0], line, sizeof line);
+    assert_true(n > 0 && line[n - 1] == '\n');
+    assert_int_equal(progress_parse(&event, line, (size_t)n), ERR_OK);
+    assert_int_equal(event.type, PROGRESS_LOADING);
+    (void)close(pipes[0]);
+    (void)close(pipes[1]);
+    return event;
+}
+
+static void progress_words_how_far_each_worker_has_read_its_data(void **state)
+{
+    (void)state;
+    const struct loading own = {100000000, 400000000, 500000, 3.5},
+                         far = {50000000, 200000000, 7, 65},
+                         huge = {UINT64_MAX / 4, UINT64_MAX / 4, UINT64_MAX / 4, 1e300};
+    char text[200];
+    loading_hear(1, &far); /* the chief is a process of its own: worker 0 has the id 1 */
+    loading_hear(3, &far);
+    struct progress_event event = told_loading(&own);
+    progress_format_loading_bar(text, sizeof text, &event, 199);
+    assert_string_equal(text,
+                        "reading the data [====>           ] 100 of 400 MB, 500000 rows  ETA 0:04; "
+                        "worker 0 25 %  ETA 1:05; worker 2 25 %  ETA 1:05");
+    progress_format_loading_bar(text, sizeof text, &event, 115);
+    assert_string_equal(text,
+                        "reading the data [====>           ] 100 of 400 MB, 500000 rows  ETA 0:04; "
+                        "worker 0 25 %  ETA 1:05; and 1 more");
+    progress_format_loading_bar(text, sizeof text, &event, 60);
+    assert_string_equal(text, "reading the data: 100 of 400 MB, 500000 rows  ETA 0:04");
+    event = told_loading(NULL);
+    assert_int_equal(event.n_loading, 2);
+    progress_format_loading(text, sizeof text, &event.loading[1]);
+    assert_string_equal(text, "worker 2 reads its data: 50 of 200 MB, 7 rows  ETA 1:05");
+    for (uint32_t i = 1; i < LOADING_WORKERS; i++)
+        loading_hear(i, &far);
+    event = told_loading(&own);
+    assert_in_range(event.n_loading, 10, PROGRESS_LOADING_MAX);
+    assert_int_equal(event.n_loading - 1 + event.more_loading, LOADING_WORKERS - 1);
+    for (uint32_t i = 1; i < LOADING_WORKERS; i++)
+        loading_hear(i, &huge);
+    event = told_loading(&huge); /* no line is too long */
+    assert_int_equal(event.n_loading - (event.n_loading > 0) + event.more_loading,
+                     LOADING_WORKERS - 1);
+    for (uint32_t i = 1; i < LOADING_WORKERS; i++)
+        loading_hear(i, NULL);
+    event = told_loading(NULL);
+    assert_int_equal(event.n_loading + event.more_loading, 0);
 }
 
 static void progress_logs_the_planted_scores_beside_an_evaluation(void **state)
@@ -376,6 +435,7 @@ int main(void)
         cmocka_unit_test(progress_logs_of_an_epoch_what_there_is),
         cmocka_unit_test(progress_tells_the_launcher_all_metrics_and_the_best_epoch),
         cmocka_unit_test(progress_words_how_far_the_data_are_read),
+        cmocka_unit_test(progress_words_how_far_each_worker_has_read_its_data),
         cmocka_unit_test(progress_tells_the_rate_of_all_workers),
         cmocka_unit_test(progress_tells_rate_and_time_left_from_the_first_step_on),
         cmocka_unit_test(progress_logs_the_planted_scores_beside_an_evaluation),

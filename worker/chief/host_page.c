@@ -185,6 +185,19 @@ void host_page_close(struct host *h)
     h->page.worker = h->page.ps = NULL;
 }
 
+/* Tell the launcher, once more when no worker reads its data any more. */
+static void host_page_tell_loading(struct host *h)
+{
+    struct loading of;
+    uint32_t i = 0;
+    while (i < LOADING_WORKERS && !loading_heard(i, &of))
+        i++;
+    bool loads = i < LOADING_WORKERS;
+    if (loads || h->page.told_loading)
+        progress_loading(h->config.progress_fd, NULL, h->control->config.cluster->separate_chief);
+    h->page.told_loading = loads;
+}
+
 /* Measure the chief's own process, in the same way as others report theirs. */
 void host_page_tick(struct host *h, int64_t now_ms)
 {
@@ -195,6 +208,7 @@ void host_page_tick(struct host *h, int64_t now_ms)
     vitals_note_make(&note, h->control->config.http_fd);
     meter_vitals(h->control->config.meter, &note.message);
     health_hear(&h->page.worker[0], &note.message, "", now_ms);
+    host_page_tell_loading(h);
 }
 
 bool host_page_on_letter(struct host *h, const struct mail *m)

@@ -17,6 +17,7 @@
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/printable.h"
+#include "common/wire/msg.h"
 
 /* ---- the time left ---- */
 
@@ -402,16 +403,38 @@ void progress_go_on(struct progress *p, double now_s)
     p->window_examples = p->examples;
 }
 
-void progress_loading(int fd, const struct loading *now)
+enum { LOADING_TOLD = 16, LOADING_BYTES = 160, LOADING_ALL_BYTES = 1700 };
+
+/* The members of an object, with a comma before each. */
+static void loading_members(char out[LOADING_BYTES], const struct loading *now)
 {
     char left[32];
-    if (!now)
-        write_line(fd, "{\"type\":\"loading\"}\n");
-    else
-        write_line(fd,
-                   "{\"type\":\"loading\",\"bytes\":%" PRIu64 ",\"of_bytes\":%" PRIu64
-                   ",\"rows\":%" PRIu64 ",\"left_s\":%s}\n",
+    (void)snprintf(out, LOADING_BYTES,
+                   ",\"bytes\":%" PRIu64 ",\"of_bytes\":%" PRIu64 ",\"rows\":%" PRIu64
+                   ",\"left_s\":%s",
                    now->bytes, now->of_bytes, now->rows, number(now->left_s, left));
+}
+
+void progress_loading(int fd, const struct loading *now, bool separate_chief)
+{
+    char own[LOADING_BYTES] = "", one[LOADING_BYTES], name[WORKER_NAME_BYTES];
+    char workers[LOADING_ALL_BYTES] = "";
+    struct loading of;
+    uint32_t told = 0, more = 0;
+    size_t n = 0;
+    if (now)
+        loading_members(own, now);
+    for (uint32_t i = 0; fd >= 0 && i < LOADING_WORKERS; i++) {
+        if (!loading_heard(i, &of))
+            continue;
+        loading_members(one, &of);
+        if (told == LOADING_TOLD || n + LOADING_BYTES + WORKER_NAME_BYTES + 12 > sizeof workers)
+            more++;
+        else
+            n += (size_t)snprintf(workers + n, sizeof workers - n, "%s{\"name\":\"%s\"%s}",
+                                  told++ ? "," : "", worker_name(name, i, separate_chief), one);
+    }
+    write_line(fd, "{\"type\":\"loading\"%s,\"workers\":[%s],\"more\":%u}\n", own, workers, more);
 }
 
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step)

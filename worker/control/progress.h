@@ -145,8 +145,9 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *train
 /* The end of an epoch was reported earlier: the next epoch begins now. */
 void progress_go_on(struct progress *p, double now_s);
 
-/* The data are being read; NULL: not any more. Thread: any; `fd` as in progress_init. */
-void progress_loading(int fd, const struct loading *now);
+/* The data are being read, and those of the workers that loading_heard knows. NULL: this process has read its own. Thread: any;
+ * `fd` as in progress_init. */
+void progress_loading(int fd, const struct loading *now, bool separate_chief);
 
 /* A cut is published. Thread: any; `fd` as in progress_init. */
 void progress_checkpoint(int fd, uint64_t cut, uint64_t step);

@@ -219,14 +219,6 @@ static void line_add_read(struct line *l, const struct progress_loading *loading
     line_add_eta(l, "", "", loading->left_s);
 }
 
-void progress_format_loading(char *out, size_t bytes, const struct progress_loading *loading)
-{
-    struct line l = {.text = out, .room = bytes};
-    line_add_reader(&l, loading);
-    line_add(&l, ":");
-    line_add_read(&l, loading);
-}
-
 /* ---- the bar ---- */
 
 enum { BAR_LEAST = 8, BAR_LOADING = 16, BAR_MOST = 40, TAIL_BYTES = 256, OTHERS_COLUMNS = 16 };
@@ -276,19 +268,18 @@ void progress_format_bar(char *out, size_t bytes, const struct progress_event *e
     line_add(&l, "%s", text);
 }
 
-/* The workers from the second one on, as far as they fit into `room` columns. */
-static void line_add_others(struct line *l, const struct progress_event *event, size_t room)
+/* These n and `left` workers in all, as far as they fit into `room` columns. */
+static void line_add_others(struct line *l, const struct progress_loading *of, size_t n,
+                            uint64_t left, size_t room)
 {
-    uint64_t left = event->n_loading - 1 + event->more_loading;
-    for (size_t i = 1; i < event->n_loading; i++, left--) {
-        const struct progress_loading *one = &event->loading[i];
+    for (size_t i = 0; i < n; i++, left--) {
         char text[TAIL_BYTES];
-        struct line more = {.text = text, .room = sizeof text};
-        line_add(&more, "; %s", one->name);
-        if (one->of_bytes)
-            line_add(&more, " %.0f %%", 100 * (double)one->bytes / (double)one->of_bytes);
-        line_add_eta(&more, "", "", one->left_s);
-        if (l->n + more.n + (left > 1 ? OTHERS_COLUMNS : 0) > room)
+        struct line one = {.text = text, .room = sizeof text};
+        line_add(&one, "; %s", of[i].name);
+        if (of[i].of_bytes)
+            line_add(&one, " %.0f %%", 100 * (double)of[i].bytes / (double)of[i].of_bytes);
+        line_add_eta(&one, "", "", of[i].left_s);
+        if (l->n + one.n + (left > 1 ? OTHERS_COLUMNS : 0) > room)
             break;
         line_add(l, "%s", text);
     }
@@ -296,22 +287,21 @@ static void line_add_others(struct line *l, const struct progress_event *event, 
         line_add(l, "; and %llu more", (unsigned long long)left);
 }
 
-void progress_format_loading_bar(char *out, size_t bytes, const struct progress_event *event,
-                                 size_t width)
+void progress_format_loading(char *out, size_t bytes, const struct progress_loading *of, size_t n,
+                             uint64_t more, size_t width)
 {
     char text[TAIL_BYTES];
     struct line tail = {.text = text, .room = sizeof text};
     struct line l = {.text = out, .room = !width || bytes < width + 1 ? bytes : width + 1};
-    const struct progress_loading *first = event->loading;
-    line_add_reader(&l, first);
-    line_add_read(&tail, first);
-    bool bar = first->of_bytes && l.n + 1 + BAR_LOADING + 2 + tail.n <= width;
+    line_add_reader(&l, of);
+    line_add_read(&tail, of);
+    bool bar = of->of_bytes && l.n + 1 + BAR_LOADING + 2 + tail.n <= width;
     if (bar) {
         line_add(&l, " ");
-        line_add_bar(&l, first->bytes, first->of_bytes, BAR_LOADING);
+        line_add_bar(&l, of->bytes, of->of_bytes, BAR_LOADING);
     }
     line_add(&l, "%s%s", bar ? "" : ":", text);
-    line_add_others(&l, event, l.room - 1);
+    line_add_others(&l, of + 1, n - 1, n - 1 + more, l.room - 1);
 }
 
 static void line_add_trained(struct line *l, const struct progress_event *event)

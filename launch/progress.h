@@ -98,13 +98,11 @@ void progress_format_step(char *out, size_t bytes, const struct progress_event *
  * "epoch 3/10 [=====>     ] 512/938  loss 0.1234  accuracy 0.9612  91200 examples/s  ETA 0:42". If not all of it fits, it
  * leaves out, in this order: rate, metric, loss, ETA, bar. */
 void progress_format_bar(char *out, size_t bytes, const struct progress_event *event, size_t width);
-/* out = "reading the data: 100 of 400 MB, 500000 rows  ETA 0:04", or "worker 1 reads its data: ..". */
-void progress_format_loading(char *out, size_t bytes, const struct progress_loading *loading);
-/* A loading event in at most `width` columns, for the progress line of a terminal:
- * "reading the data [===>            ] 100 of 400 MB, 500000 rows  ETA 0:04; worker 1 25 %  ETA 0:10; and 3 more". If not all of it
- * fits, it leaves out the bar, and workers. width 0: without the bar, for a log. */
-void progress_format_loading_bar(char *out, size_t bytes, const struct progress_event *event,
-                                 size_t width);
+/* out = "reading the data: 100 of 400 MB, 500000 rows  ETA 0:04; worker 1 25 %  ETA 0:10; and 3 more", of these n processes (n > 0)
+ * and `more`. For the progress line of a terminal in at most `width` columns, with "[===>            ]" for the first: if not all of
+ * it fits, it leaves out the bar, and workers. width 0: without the bar. */
+void progress_format_loading(char *out, size_t bytes, const struct progress_loading *of, size_t n,
+                             uint64_t more, size_t width);
 /* out = "epoch 3/10 done in 3.2 s: loss 0.1012, accuracy 0.9701; eval loss 0.0912, accuracy 0.9723, auc 0.9911; best so far"
  * or "..; best: epoch 2 (eval loss 0.0899), 1 of 3 epochs without a better one". A training metric that is undefined (auc)
  * is left out; an undefined evaluation metric is "-". */

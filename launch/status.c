@@ -73,7 +73,7 @@ static bool status_print_loading(const json_t *kept)
     if (!line || progress_parse(&event, line, strlen(line)))
         event.n_loading = 0;
     for (size_t i = 0; i < event.n_loading; i++) {
-        progress_format_loading(text, sizeof text, &event.loading[i]);
+        progress_format_loading(text, sizeof text, &event.loading[i], 1, 0, 0);
         (void)printf("  %s\n", text);
     }
     if (event.n_loading && event.more_loading)

@@ -163,7 +163,8 @@ static void monitor_on_loading(struct monitor *m, const struct progress_event *e
     if (!any)
         return;
     (void)snprintf(m->load_line, sizeof m->load_line, "%.*s", (int)bytes, line);
-    progress_format_loading_bar(text, sizeof text, event, say_on_terminal() ? say_width() : 0);
+    progress_format_loading(text, sizeof text, event->loading, event->n_loading,
+                            event->more_loading, say_on_terminal() ? say_width() : 0);
     if (say_on_terminal()) {
         if (now_ms - m->drawn_ms >= MONITOR_WATCH_EVERY_MS)
             say_status(text);

@@ -329,9 +329,7 @@ static void progress_words_how_far_the_data_are_read(void **state)
         assert_int_equal(progress_parse(&event, line, (size_t)n), ERR_OK);
         assert_int_equal(event.type, PROGRESS_LOADING);
         assert_int_equal(event.n_loading, 1);
-        progress_format_loading(text, sizeof text, event.loading);
-        assert_string_equal(text, want[i]);
-        progress_format_loading_bar(text, sizeof text, &event, 0);
+        progress_format_loading(text, sizeof text, event.loading, 1, 0, 0);
         assert_string_equal(text, want[i]);
         (void)close(pipes[0]);
         (void)close(pipes[1]);
@@ -364,19 +362,22 @@ static void progress_words_how_far_each_worker_has_read_its_data(void **state)
     loading_hear(1, &far); /* the chief is a process of its own: worker 0 has the id 1 */
     loading_hear(3, &far);
     struct progress_event event = told_loading(&own);
-    progress_format_loading_bar(text, sizeof text, &event, 199);
+    progress_format_loading(text, sizeof text, event.loading, event.n_loading, event.more_loading,
+                            199);
     assert_string_equal(text,
                         "reading the data [====>           ] 100 of 400 MB, 500000 rows  ETA 0:04; "
                         "worker 0 25 %  ETA 1:05; worker 2 25 %  ETA 1:05");
-    progress_format_loading_bar(text, sizeof text, &event, 115);
+    progress_format_loading(text, sizeof text, event.loading, event.n_loading, event.more_loading,
+                            115);
     assert_string_equal(text,
                         "reading the data [====>           ] 100 of 400 MB, 500000 rows  ETA 0:04; "
                         "worker 0 25 %  ETA 1:05; and 1 more");
-    progress_format_loading_bar(text, sizeof text, &event, 60);
+    progress_format_loading(text, sizeof text, event.loading, event.n_loading, event.more_loading,
+                            60);
     assert_string_equal(text, "reading the data: 100 of 400 MB, 500000 rows  ETA 0:04");
     event = told_loading(NULL);
     assert_int_equal(event.n_loading, 2);
-    progress_format_loading(text, sizeof text, &event.loading[1]);
+    progress_format_loading(text, sizeof text, &event.loading[1], 1, 0, 0);
     assert_string_equal(text, "worker 2 reads its data: 50 of 200 MB, 7 rows  ETA 1:05");
     for (uint32_t i = 1; i < LOADING_WORKERS; i++)
         loading_hear(i, &far);

@@ -193,9 +193,9 @@ static void host_page_tell_loading(struct host *h)
     while (i < LOADING_WORKERS && !loading_heard(i, &of))
         i++;
     bool loads = i < LOADING_WORKERS;
-    if (loads || h->page.told_loading)
+    if (loads || h->page.shows_loading)
         progress_loading(h->config.progress_fd, NULL, h->control->config.cluster->separate_chief);
-    h->page.told_loading = loads;
+    h->page.shows_loading = loads;
 }
 
 /* Measure the chief's own process, in the same way as others report theirs. */

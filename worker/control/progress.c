@@ -403,7 +403,7 @@ void progress_go_on(struct progress *p, double now_s)
     p->window_examples = p->examples;
 }
 
-enum { LOADING_TOLD = 16, LOADING_BYTES = 160, LOADING_ALL_BYTES = 1700 };
+enum { LOADING_NAMED = 16, LOADING_BYTES = 160, LOADING_ALL_BYTES = 1700 };
 
 /* The members of an object, with a comma before each. */
 static void loading_members(char out[LOADING_BYTES], const struct loading *now)
@@ -420,7 +420,7 @@ void progress_loading(int fd, const struct loading *now, bool separate_chief)
     char own[LOADING_BYTES] = "", one[LOADING_BYTES], name[WORKER_NAME_BYTES];
     char workers[LOADING_ALL_BYTES] = "";
     struct loading of;
-    uint32_t told = 0, more = 0;
+    uint32_t named = 0, more = 0;
     size_t n = 0;
     if (now)
         loading_members(own, now);
@@ -428,11 +428,11 @@ void progress_loading(int fd, const struct loading *now, bool separate_chief)
         if (!loading_heard(i, &of))
             continue;
         loading_members(one, &of);
-        if (told == LOADING_TOLD || n + LOADING_BYTES + WORKER_NAME_BYTES + 12 > sizeof workers)
+        if (named == LOADING_NAMED || n + LOADING_BYTES + WORKER_NAME_BYTES + 12 > sizeof workers)
             more++;
         else
             n += (size_t)snprintf(workers + n, sizeof workers - n, "%s{\"name\":\"%s\"%s}",
-                                  told++ ? "," : "", worker_name(name, i, separate_chief), one);
+                                  named++ ? "," : "", worker_name(name, i, separate_chief), one);
     }
     write_line(fd, "{\"type\":\"loading\"%s,\"workers\":[%s],\"more\":%u}\n", own, workers, more);
 }

@@ -373,6 +373,11 @@ static void progress_words_how_far_each_worker_has_read_its_data(void **state)
                         "reading the data [====>           ] 100 of 400 MB, 500000 rows  ETA 0:04; "
                         "worker 0 25 %  ETA 1:05; and 1 more");
     progress_format_loading(text, sizeof text, event.loading, event.n_loading, event.more_loading,
+                            100);
+    assert_string_equal(
+        text,
+        "reading the data [====>           ] 100 of 400 MB, 500000 rows  ETA 0:04; and 2 more");
+    progress_format_loading(text, sizeof text, event.loading, event.n_loading, event.more_loading,
                             60);
     assert_string_equal(text, "reading the data: 100 of 400 MB, 500000 rows  ETA 0:04");
     event = told_loading(NULL);

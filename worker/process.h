@@ -46,7 +46,7 @@ struct process {
     bool owns_output;        /* the chief's: it holds DIR */
     bool introduced;         /* the chief's: it connects to the ps, or has done so */
     struct interim interim;  /* serves HTTP while no loop of ours does */
-    struct arrival *arrival; /* a worker's, while it reads its data; NULL: none */
+    struct arrival *arrival; /* while it reads its data; NULL: none */
     /* DONE, IDLE: it waits to be called before it trains (again); else LOADING. */
     enum process_state rests;
     struct idle_run over; /* the run that it trained last, or found to be over */

@@ -46,7 +46,9 @@ arrow_answer answer(const arrow::Status &s, arrow_why *why)
 {
     if (s.ok())
         return ARROW_DONE;
-    std::snprintf(why->text, sizeof why->text, "%s", s.message().c_str());
+    std::string text = s.message();
+    text.erase(text.find_last_not_of(" \n") + 1);
+    std::snprintf(why->text, sizeof why->text, "%s", text.c_str());
     return s.IsOutOfMemory() ? ARROW_NO_MEMORY : ARROW_WRONG;
 }
 

@@ -215,6 +215,7 @@ static enum err find_parts(struct parquet_file *f, struct errmsg *e)
 static enum err open_parquet(struct parquet *p, struct parquet_file *f, struct errmsg *e)
 {
     struct arrow_why why = {""};
+    char magic[3];
     f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe may have no writer */
     if (f->fd < 0 || fstat(f->fd, &f->opened) != 0)
         return err_set(e, errno == ENOENT ? ERR_INPUT : err_of_errno(errno), "%s", strerror(errno));
@@ -226,9 +227,14 @@ static enum err open_parquet(struct parquet *p, struct parquet_file *f, struct e
     enum arrow_answer a = p->module->open(&f->arrow, f->fd, &why);
     if (a == ARROW_DONE)
         a = p->module->schema(f->arrow, &f->schema, &why);
+    if (a == ARROW_WRONG && pread(f->fd, magic, sizeof magic, 0) == sizeof magic &&
+        memcmp(magic, "PAR", sizeof magic) != 0)
+        return err_set(e, ERR_INPUT,
+                       "it is no Parquet file, which begins with PAR1: data.format must be its "
+                       "format, and it must not be compressed as a whole");
+    enum err err = a == ARROW_DONE ? find_parts(f, e) : error_of(a, &why, e);
     if (a != ARROW_DONE)
-        return error_of(a, &why, e);
-    enum err err = find_parts(f, e);
+        return err_wrap(e, err, "its footer cannot be read: ");
     f->column = mem_zalloc((size_t)f->schema.n_children + f->parts + 1, sizeof *f->column);
     return err || f->column ? err : err_memory(e);
 }

@@ -163,7 +163,7 @@ class ParquetTest(TrainCase):
         self.assertRegex(said.stderr(), r'rows-0.parquet: row group 0, row \d+: column "count": ')
         whole = (FILES / "rows-0.parquet").read_bytes()
         (self.tmp / "rows-0.parquet").write_bytes(whole[:5000])
-        self.refused("rows-0.parquet: Parquet magic bytes not found in footer")
+        self.refused("rows-0.parquet: its footer cannot be read: Parquet magic bytes not found in footer")
         broken = bytearray(whole)
         broken[200:4000] = bytes(3800)
         (self.tmp / "rows-0.parquet").write_bytes(broken)
@@ -181,7 +181,7 @@ class ParquetTest(TrainCase):
         whole = (FILES / "rows-0.parquet").read_bytes()
         path, r = self.tmp / "damaged.parquet", random.Random(7)
         other = "PAR1" + "x" * 40 + "PAR1"
-        for content, why in ((b"", "size is 0 bytes"), (b"y,age\n1,2\n", "magic bytes"), (other.encode(), "footer"),
+        for content, why in ((b"", "size is 0 bytes"), (b"y,age\n1,2\n", "it is no Parquet file, which begins with PAR1"), (other.encode(), "footer"),
                              (whole[:-9], "magic bytes"), (whole[:4] + whole[-5000:], "")):
             path.write_bytes(content)
             self.refused("damaged.parquet: ", data__train=path)

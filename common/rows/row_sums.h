@@ -4,6 +4,7 @@
 #define GRADWIRE_COMMON_ROWS_ROW_SUMS_H
 
 #include "common/base/err.h"
+#include "common/rows/key.h"
 #include "common/rows/lookups.h"
 #include "common/rows/row_layout.h"
 
@@ -29,5 +30,17 @@ enum err row_sums_begin(struct row_sums *s, const struct leaf_keys *keys) MUST_C
  * then *out has no keys. */
 enum err row_sums_add(struct row_sums *out, const struct row_sums *left,
                       const struct row_sums *right) MUST_CHECK;
+
+/* ---- sums of squares, for clipping by norm and for the NaN guard ---- */
+
+/* Adds to squares[b - of.first], for each bucket b, the squares of the rows of g (n, dim) in that bucket. All rows
+ * must be in `of`. A sum is infinite or NaN exactly if an element is. The bits are the same for the same rows at
+ * every SIMD level. */
+void row_squares_add(double *squares, struct bucket_range of, const uint64_t *mixed, const float *g,
+                     uint32_t n, uint32_t dim);
+
+/* Returns the index of the first row of g (n, dim) whose sum of squares is not finite or exceeds `most`; n if
+ * there is none. */
+uint32_t row_squares_beyond(const float *g, double most, uint32_t n, uint32_t dim);
 
 #endif

@@ -1,7 +1,7 @@
 #include "ps/rows/row_tables.h"
 
 #include "common/math/kernels.h"
-#include "common/rows/row_squares.h"
+#include "common/rows/row_sums.h"
 
 enum { LOOK_ROWS = 256 }; /* rows looked up at a time */
 

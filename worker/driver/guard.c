@@ -8,7 +8,7 @@
 
 #include "common/math/kernels.h"
 #include "common/parameters/norm.h"
-#include "common/rows/row_squares.h"
+#include "common/rows/row_sums.h"
 
 static void say(char *what, size_t bytes, const char *of, double squares)
 {

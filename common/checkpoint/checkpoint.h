@@ -17,7 +17,6 @@
 
 #include "common/base/err.h"
 #include "common/math/optimizer.h"
-#include "common/rows/row_counts.h"
 #include "common/rows/row_layout.h"
 #include "job/job.h"
 

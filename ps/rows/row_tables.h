@@ -12,7 +12,6 @@
 
 #include "common/base/buffer.h"
 #include "common/math/optimizer.h"
-#include "common/rows/row_counts.h"
 #include "ps/rows/row_admit.h"
 #include "ps/rows/row_cut.h"
 #include "ps/rows/row_evict.h"

@@ -1,6 +1,6 @@
 /* Keeps the lines of YAML and the values of tensors as the layers are found. At the end a model is made of the lines, and each of its
  * tensors gets the values of its name. */
-#include "formats/imports/sketch.h"
+#include "formats/imports/onnx_walk.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "worker/alone.h"
+#include "worker/process.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -10,7 +10,6 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/process/signals.h"
-#include "worker/alone.h"
 #include "worker/doctor/doctor.h"
 #include "worker/control/progress.h"
 #include "model/blas.h"

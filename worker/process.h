@@ -4,6 +4,8 @@
 #ifndef GRADWIRE_WORKER_PROCESS_H
 #define GRADWIRE_WORKER_PROCESS_H
 
+#include <sys/types.h>
+
 #include "common/cluster/cluster.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/flags/flags.h"
@@ -133,9 +135,21 @@ void process_tell_failed(const struct process *p, int exit_code, const char *why
 void process_note_failed(const struct process *p, int exit_code, const char *why);
 enum err process_run_chief(struct process *p, struct train *train, struct errmsg *e) MUST_CHECK;
 
+/* ---- alone.c: a worker without any ps starts one on loopback for itself ---- */
+struct alone {
+    pid_t pid; /* of the ps; 0: none */
+};
+
+/* Start the ps program from the directory of this one (../ps/ps, or gradwire-ps if this is gradwire-worker) on a
+ * free port of 127.0.0.1, and add it to the cluster. It ends when this process ends, for whatever reason. Errors:
+ * ERR_IO with a text. Thread: main, before other threads start. */
+enum err alone_start(struct alone *a, struct cluster *c, const struct flags *f, const char *output,
+                     struct errmsg *e) MUST_CHECK;
+/* Wait until the ps has ended. It gets SIGTERM after 5 s, and SIGKILL after 10 s. */
+void alone_stop(struct alone *a);
+
 /* ---- process_run.c ---- */
 /* The role's work, once the job and its data are loaded. *alone: processes that it starts, which the caller stops. */
-struct alone;
 enum err process_run(struct process *p, struct alone *alone, struct errmsg *e) MUST_CHECK;
 /* Log how the job ended, from p->result. */
 void process_say_end(const struct process *p);

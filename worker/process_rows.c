@@ -17,7 +17,6 @@
 #include "common/process/files.h"
 #include "common/process/paths.h"
 #include "common/process/signals.h"
-#include "worker/alone.h"
 #include "worker/chief/host.h"
 #include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"

@@ -8,7 +8,6 @@
 
 #include "common/base/log.h"
 #include "common/process/signals.h"
-#include "worker/alone.h"
 #include "worker/control/chief_link.h"
 #include "worker/evaluator/evaluator_role.h"
 #include "worker/lr_finder.h"

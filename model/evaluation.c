@@ -37,13 +37,10 @@ json_t *evaluation_add_json(json_t *take_object, const struct job *job,
                             const struct evaluation *found)
 {
     const struct results r = results_of(job, found);
-    bool failed = take_object == NULL;
-    for (uint32_t i = 0; i < r.n && !failed; i++)
-        failed = json_object_set_new(take_object, r.of[i].name, json_number(r.of[i].value)) != 0;
-    if (!failed)
-        return take_object;
-    json_decref(take_object);
-    return NULL;
+    bool ok = true;
+    for (uint32_t i = 0; i < r.n; i++)
+        json_put(take_object, r.of[i].name, json_number(r.of[i].value), &ok);
+    return json_whole(take_object, ok);
 }
 
 json_t *evaluation_json(const struct job *job, const struct evaluation *found)

@@ -190,3 +190,9 @@ float real_of_half(uint16_t bits)
                              : ldexpf((float)fraction, -24);
     return bits >> 15 ? -v : v;
 }
+
+int real_order(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}

@@ -31,4 +31,7 @@ double normal_quantile(double p);
 /* The value of a number of IEEE 754 binary16; every NaN gives one NaN. */
 float real_of_half(uint16_t bits);
 
+/* For qsort: doubles in ascending order. */
+int real_order(const void *a, const void *b);
+
 #endif

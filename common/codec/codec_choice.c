@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/real.h"
+
 void codec_choice_init(struct codec_choice *c, uint32_t may)
 {
     *c = (struct codec_choice){
@@ -21,12 +23,6 @@ static void check(const struct codec_choice *c)
     (void)c;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 double codec_choice_rate(const struct codec_choice *c)
 {
     uint32_t known = c->row < CODEC_CHOICE_WINDOWS ? c->row : CODEC_CHOICE_WINDOWS;
@@ -36,7 +32,7 @@ double codec_choice_rate(const struct codec_choice *c)
     if (c->row < c->row_wanted)
         return CODEC_CHOICE_FAST;
     memcpy(sorted, c->window_rate, known * sizeof *sorted);
-    qsort(sorted, known, sizeof *sorted, by_size);
+    qsort(sorted, known, sizeof *sorted, real_order);
     return sorted[(known - 1) / 2];
 }
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/real.h"
+
 static bool read_nan(struct fault *f, const char *text)
 {
     int end = -1;
@@ -95,12 +97,6 @@ bool fault_is_of_ps(const struct fault *f)
     return f->kind == FAULT_DISK || f->kind == FAULT_EIO;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 double fault_sleep_s(struct fault *f, double took_s)
 {
     if (f->kind != FAULT_STRAGGLE)
@@ -109,7 +105,7 @@ double fault_sleep_s(struct fault *f, double took_s)
     uint32_t n = f->taken < FAULT_TIMES ? f->taken : FAULT_TIMES;
     double sorted[FAULT_TIMES];
     memcpy(sorted, f->took_s, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_size);
+    qsort(sorted, n, sizeof *sorted, real_order);
     return f->factor * sorted[n / 2];
 }
 

@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
+#include "common/base/real.h"
 #include "worker/control/control_http.h"
 #include "worker/control/meter.h"
 
@@ -85,12 +86,6 @@ static void health_put(const struct health *h, json_t *to, int64_t now_ms)
     (void)json_object_set_new(to, "wait_share", json_number(h->wait_share));
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 double health_slow_s(const struct health *h, uint32_t n)
 {
     double *known = mem_zalloc(n ? n : 1, sizeof *known);
@@ -99,7 +94,7 @@ double health_slow_s(const struct health *h, uint32_t n)
         if (h[i].known && h[i].task_s > 0)
             known[count++] = h[i].task_s;
     if (known)
-        qsort(known, count, sizeof *known, by_size);
+        qsort(known, count, sizeof *known, real_order);
     double slow_s = count > 1 ? slow_factor * known[(count - 1) / 2] : (double)INFINITY;
     mem_free(known);
     return slow_s;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "common/base/json.h"
 #include "common/base/mem.h"
 
 /* ---- nodes ---- */
@@ -602,8 +603,5 @@ json_t *job_tree_json(const struct job_node *node)
     bool ok = all != NULL;
     for (const struct job_node *c = node->child; c && ok; c = c->next)
         ok = json_add_child(all, c);
-    if (ok)
-        return all;
-    json_decref(all);
-    return NULL;
+    return json_whole(all, ok);
 }

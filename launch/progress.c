@@ -6,17 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/json.h"
 #include "common/base/printable.h"
-
-static double progress_real(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
 
 static uint64_t progress_count(const json_t *object, const char *key)
 {
-    double value = progress_real(object, key);
+    double value = json_number_at(object, key);
     return value > 0 && value < 0x1p63 ? (uint64_t)value : 0; /* false for NAN */
 }
 
@@ -45,8 +40,8 @@ static void progress_metrics(struct progress_event *event, const json_t *list)
         const json_t *one = json_array_get(list, i);
         struct progress_metric *m = &event->of_epoch[i];
         progress_text(m->name, sizeof m->name, one, "name");
-        m->train = progress_real(one, "train");
-        m->eval = progress_real(one, "eval");
+        m->train = json_number_at(one, "train");
+        m->eval = json_number_at(one, "eval");
         event->n_of_epoch = i + 1;
     }
 }
@@ -55,7 +50,7 @@ static void progress_best(struct progress_event_best *best, const json_t *object
 {
     best->epoch = progress_count(object, "epoch");
     progress_text(best->name, sizeof best->name, object, "name");
-    best->value = progress_real(object, "value");
+    best->value = json_number_at(object, "value");
     best->waited = progress_count(object, "waited");
     best->patience = progress_count(object, "patience");
 }
@@ -69,7 +64,7 @@ static void progress_add_loading(struct progress_event *event, const json_t *obj
     l->bytes = progress_count(object, "bytes");
     l->of_bytes = progress_count(object, "of_bytes");
     l->rows = progress_count(object, "rows");
-    l->left_s = progress_real(object, "left_s");
+    l->left_s = json_number_at(object, "left_s");
     event->n_loading++;
 }
 
@@ -89,17 +84,16 @@ static void progress_fill(struct progress_event *event, const json_t *object)
     event->epochs = progress_count(object, "epochs");
     event->step = progress_count(object, "step");
     event->steps = progress_count(object, "steps");
-    event->total_steps = progress_count(object, "total_steps");
     event->cut = progress_count(object, "cut");
-    event->left_s = progress_real(object, "left_s");
+    event->left_s = json_number_at(object, "left_s");
     event->early = json_is_true(json_object_get(object, "early"));
     event->at_most = json_is_true(json_object_get(object, "at_most"));
-    event->loss = progress_real(object, "loss");
-    event->metric = progress_real(object, "metric");
-    event->examples_per_s = progress_real(object, "examples_per_s");
-    event->train_loss = progress_real(object, "train_loss");
-    event->eval_loss = progress_real(object, "eval_loss");
-    event->seconds = progress_real(object, "seconds");
+    event->loss = json_number_at(object, "loss");
+    event->metric = json_number_at(object, "metric");
+    event->examples_per_s = json_number_at(object, "examples_per_s");
+    event->train_loss = json_number_at(object, "train_loss");
+    event->eval_loss = json_number_at(object, "eval_loss");
+    event->seconds = json_number_at(object, "seconds");
     progress_text(event->metric_name, sizeof event->metric_name, object, "metric_name");
     progress_text(event->loss_shown, sizeof event->loss_shown, object, "loss_shown");
     progress_text(event->train_loss_shown, sizeof event->train_loss_shown, object,

@@ -67,7 +67,7 @@ struct progress_loading {
 
 struct progress_event {
     enum progress_type type;
-    uint64_t epoch, epochs, step, steps, total_steps;
+    uint64_t epoch, epochs, step, steps;
     uint64_t cut;
     struct progress_loading loading[PROGRESS_LOADING_MAX]; /* the chief first */
     size_t n_loading;

@@ -165,30 +165,17 @@ static json_t *result_json(const struct eval_result *r, const struct job *job)
 }
 
 /* NULL: no memory. */
-static json_t *blas_json(const struct eval_log *l)
-{
-    json_t *all = json_array();
-    for (uint32_t i = 0; all && i < l->kernels; i++)
-        if (json_array_append_new(all, json_string(l->blas[i]))) {
-            json_decref(all);
-            all = NULL;
-        }
-    return all;
-}
-
 static json_t *log_json(const struct eval_log *l, const struct job *job)
 {
-    json_t *results = json_array();
-    /* also if result_json returned NULL */
-    for (size_t i = 0; results && i < l->n; i++)
-        if (json_array_append_new(results, result_json(&l->result[i], job))) {
-            json_decref(results);
-            results = NULL;
-        }
-    return results
-               ? json_pack("{s:s, s:s, s:s, s:o, s:o}", "job", job->name, "uuid", l->uuid,
-                           "eval_fingerprint", l->data, "blas", blas_json(l), "results", results)
-               : NULL;
+    bool ok = true;
+    json_t *results = json_array(), *blas = json_array();
+    for (size_t i = 0; i < l->n; i++)
+        json_push(results, result_json(&l->result[i], job), &ok);
+    for (uint32_t i = 0; i < l->kernels; i++)
+        json_push(blas, json_string(l->blas[i]), &ok);
+    return json_whole(json_pack("{s:s, s:s, s:s, s:o, s:o}", "job", job->name, "uuid", l->uuid,
+                                "eval_fingerprint", l->data, "blas", blas, "results", results),
+                      ok);
 }
 
 enum err eval_log_write(const struct eval_log *l, const struct job *job, const char *output,

@@ -39,14 +39,6 @@ static enum err read_and_digest(struct dataset *d, const struct reading *r, stru
     return err;
 }
 
-static uint8_t largest(const uint8_t *labels, uint64_t rows)
-{
-    uint8_t max = 0;
-    for (uint64_t i = 0; i < rows; i++)
-        max = labels[i] > max ? labels[i] : max;
-    return max;
-}
-
 /* ---- what the rows have in common ---- */
 
 /* The labels of the file are class numbers. */
@@ -90,8 +82,6 @@ static void see_labels(struct dataset *d)
 /* Only a complete reading tells these: a look reads hardly any labels, and the beginnings of files. */
 static enum err see_all(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
-    if (d->labels)
-        d->label_max = largest(d->labels, d->rows);
     if (d->labels || d->y_float)
         see_labels(d);
     return same_files_warn_contents(r, &d->contents, e);

@@ -42,7 +42,6 @@ struct dataset {
     float *x_float;                        /* in place of x, for numbers that are not bytes */
     uint8_t *labels;                       /* (rows) class or value, as a byte */
     float *y_float;                        /* in place of labels */
-    uint8_t label_max;
     float scale;
     struct table table;         /* csv: it has the rows, and x and labels are NULL */
     struct contents contents;   /* of the files; a look has none */

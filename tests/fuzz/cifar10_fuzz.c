@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(e.text[0] != '\0' && err == ERR_INPUT, "no reason given");
         return 0;
     }
-    must(d.rows > 0 && d.label_max < CLASSES, "a label out of range");
+    must(d.rows > 0 && d.seen.max < CLASSES, "a label out of range");
     dataset_close(&d);
     return 0;
 }

@@ -155,7 +155,7 @@ static void cifar10_subset_loads_whole(void **state)
     if (dataset_load(&d, &job, 0, 10, &e))
         fail_msg("%s", e.text);
     assert_int_equal(d.rows, 5000);
-    assert_int_equal(d.label_max, 9);
+    assert_int_equal((int)d.seen.max, 9);
     dataset_close(&d);
 }
 

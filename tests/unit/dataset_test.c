@@ -65,7 +65,7 @@ static void synthetic_digits_come_equally_often(void **state)
     struct job job = synthetic_job(10000, 1);
     struct dataset d = must_load(&job, 0);
     unsigned count[10] = {0};
-    assert_int_equal(d.label_max, 9);
+    assert_int_equal((int)d.seen.max, 9);
     for (uint64_t i = 0; i < d.rows; i++)
         count[d.labels[i]]++;
     for (int digit = 0; digit < 10; digit++)
@@ -154,7 +154,7 @@ static void dataset_without_classes_takes_labels_as_values(void **state)
     struct dataset d;
     struct errmsg e;
     assert_int_equal(dataset_load(&d, &job, 0, 0, &e), ERR_OK);
-    assert_int_equal(d.label_max, 255);
+    assert_int_equal((int)d.seen.max, 255);
     dataset_close(&d);
     idx_files_close(&files);
     bytes_free(&images);

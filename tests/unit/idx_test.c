@@ -89,7 +89,7 @@ static void idx_reads_plain_gzip_and_zstd_alike(void **state)
         assert_int_equal(d.features, SIDE * SIDE);
         assert_int_equal(d.rank, 2);
         assert_int_equal(d.shape[0], SIDE);
-        assert_int_equal(d.label_max, 9);
+        assert_int_equal((int)d.seen.max, 9);
         assert_memory_equal(d.x, f->images.data + 16, ROWS * SIDE * SIDE);
         assert_memory_equal(d.labels, f->labels.data + 8, ROWS);
         if (p == PACK_PLAIN)

@@ -221,12 +221,6 @@ enum err row_copy_add(struct row_copy *c, const struct row_group *g)
     return ERR_OK;
 }
 
-void row_copy_rewind(struct row_copy *c)
-{
-    c->next_piece = 0;
-    c->next_at = 0;
-}
-
 /* ---- tables ---- */
 
 struct digests {

@@ -174,7 +174,5 @@ void row_copy_close(struct row_copy *c);
 /* Appends a copy of the group, which must come in order (struct checkpoint_rows). Errors: ERR_NOMEM; then nothing
  * is added. */
 enum err row_copy_add(struct row_copy *c, const struct row_group *g) MUST_CHECK;
-/* Makes `next` start again with the first row. */
-void row_copy_rewind(struct row_copy *c);
 
 #endif

@@ -244,7 +244,8 @@ static enum err read_rows(struct row_copy *c, const struct checkpoint_rows_wante
                           struct errmsg *e)
 {
     struct row_group g;
-    row_copy_rewind(c);
+    c->next_piece = 0; /* from the first row */
+    c->next_at = 0;
     do {
         enum err err = c->head.next(c, &g, e);
         bool ends = !err && row_group_ends(&g);

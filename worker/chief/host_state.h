@@ -49,7 +49,7 @@ struct host_page {
     struct history judged; /* by the evaluator, or the chief within epochs: step, loss, metrics */
     struct evaluation judgement; /* the last one; of step 0: none */
     int64_t own_ms;              /* when this process was measured last */
-    bool shows_loading;           /* the launcher knows of workers that read their data */
+    bool shows_loading;          /* the launcher knows of workers that read their data */
 };
 
 /* A control connection to a ps. */

@@ -21,6 +21,7 @@
 #include "model_cli/output.h"
 #include "model_cli/score_text.h"
 #include "model_cli/trained.h"
+#include "data/arrow/parquet.h"
 #include "data/dataset.h"
 #include "model/blas.h"
 
@@ -41,7 +42,8 @@ struct predict {
     struct csv_keep keep;
     struct worker *worker; /* (threads) */
     struct output output;
-    bool begun; /* the first line is written */
+    struct parquet_writer parquet; /* of rows as csv */
+    bool begun;                    /* the first line is written */
     struct dataset_streamed read;
     double seconds;
 };
@@ -62,8 +64,69 @@ static enum err put_first(struct predict *p, struct errmsg *e)
     return err;
 }
 
+static bool wants(const char *wanted, const char *ending)
+{
+    const char *format = flags_text("format"), *path = flags_text("output");
+    return *format ? strcmp(format, wanted) == 0 : text_ends(path, ending);
+}
+
+static bool wants_npy(void)
+{
+    return wants("npy", ".npy");
+}
+
+static bool wants_parquet(void)
+{
+    return wants("parquet", ".parquet");
+}
+
+/* The type of each column as a letter, as struct arrow_module has them. */
+static void add_types(const struct score_columns *c, struct text *t)
+{
+    const char *class = c->names ? "s" : "i";
+    for (uint32_t i = 0; c->keep && i < c->keep->columns; i++)
+        text_add(t, "s", 1);
+    for (uint32_t i = 0; c->kind == SCORE_CLASSES && i < (c->top ? c->top : 1); i++) {
+        text_add(t, class, 1);
+        text_add(t, "f", !c->all);
+    }
+    for (uint32_t i = 0; i < c->outputs && (c->all || c->kind != SCORE_CLASSES); i++)
+        text_add(t, "f", 1);
+    text_add(t, "", 1);
+}
+
+static enum err begin_parquet(struct predict *p, struct errmsg *e)
+{
+    struct text names = {.at = NULL}, types = {.at = NULL};
+    score_text_header(&p->columns, &names);
+    add_types(&p->columns, &types);
+    enum err err = names.failed || types.failed
+                       ? err_memory(e)
+                       : parquet_write_begin(&p->parquet, names.at, names.bytes, types.at, e);
+    text_close(&names);
+    text_close(&types);
+    return err;
+}
+
+/* rows NULL: all are written. */
+static enum err put_parquet(struct predict *p, const struct text *rows, struct errmsg *e)
+{
+    const char *bytes;
+    struct text t = {.at = NULL};
+    if (rows && rows->failed)
+        return err_memory(e);
+    if (rows && !rows->bytes)
+        return ERR_OK;
+    enum err err = parquet_write(&p->parquet, rows ? rows->at : NULL, rows ? rows->bytes : 0,
+                                 &bytes, &t.bytes, e);
+    t.at = (char *)(uintptr_t)bytes;
+    return err || !t.bytes ? err : output_put(&p->output, &t, e);
+}
+
 static enum err predict_put(struct predict *p, const struct text *rows, struct errmsg *e)
 {
+    if (p->parquet.arrow)
+        return put_parquet(p, rows, e);
     enum err err = p->begun ? ERR_OK : put_first(p, e);
     return err ? err : output_put(&p->output, rows, e);
 }
@@ -72,7 +135,7 @@ static enum err predict_put(struct predict *p, const struct text *rows, struct e
 static enum err put_last(struct predict *p, struct errmsg *e)
 {
     struct text t = {.at = NULL};
-    enum err err = p->begun ? ERR_OK : put_first(p, e);
+    enum err err = p->parquet.arrow ? put_parquet(p, NULL, e) : p->begun ? ERR_OK : put_first(p, e);
     if (p->columns.floats)
         npy_file_header(&t, "<f4", p->read.rows, p->columns.outputs > 1, &p->columns.outputs);
     if (!err && t.failed)
@@ -285,12 +348,6 @@ static enum err keep_columns(struct predict *p, struct errmsg *e)
     return ERR_OK;
 }
 
-static bool wants_npy(void)
-{
-    const char *format = flags_text("format"), *path = flags_text("output");
-    return *format ? strcmp(format, "npy") == 0 : text_ends(path, ".npy");
-}
-
 static enum err check_flags(const struct predict *p, struct errmsg *e)
 {
     const struct job *job = &p->model.folder.job;
@@ -302,6 +359,8 @@ static enum err check_flags(const struct predict *p, struct errmsg *e)
         return err_set(e, ERR_INPUT, "--output=-: without --output the rows go to stdout");
     if (npy && !*flags_text("output"))
         return err_set(e, ERR_INPUT, "--format=npy needs --output=FILE");
+    if (wants_parquet() && !*flags_text("output"))
+        return err_set(e, ERR_INPUT, "--format=parquet needs --output=FILE");
     if (npy && (p->keep.columns || flags_on("scores") || flags_number("top") > 0))
         return err_set(e, ERR_INPUT,
                        "an npy file has all scores and nothing else: leave --keep, --scores and "
@@ -354,6 +413,8 @@ static enum err prepare(struct predict *p, struct errmsg *e)
 static enum err predict(struct predict *p, struct errmsg *e)
 {
     enum err err = prepare(p, e);
+    if (!err && wants_parquet())
+        err = begin_parquet(p, e);
     if (!err)
         err = output_begin(&p->output, flags_given("output"), e);
     if (err)
@@ -373,6 +434,7 @@ static void close_all(struct predict *p)
         lane_free(p->worker[i].lane);
         text_close(&p->worker[i].text);
     }
+    parquet_write_close(&p->parquet);
     mem_free(p->worker);
     mem_free(p->kept_names);
     trained_close(&p->model);

@@ -39,6 +39,7 @@ struct arrow_why {
 struct arrow_span {
     uint64_t at, bytes; /* of the file */
 };
+struct arrow_writer;
 struct arrow_file; /* a Parquet file; of one thread, except `rows`, `groups` and `chunk` */
 
 struct arrow_module {
@@ -57,6 +58,14 @@ struct arrow_module {
     enum arrow_answer (*begin)(struct arrow_file *f, uint32_t group, const uint32_t *column,
                                uint32_t columns, uint32_t rows, struct arrow_why *why);
     enum arrow_answer (*next)(struct arrow_file *f, struct ArrowArray *out, struct arrow_why *why);
+    /* Begin to make a file of rows that come as lines of csv. names: such a line; types: of each column s: text, i: integer, f:
+     * float32. An empty field is null. */
+    enum arrow_answer (*write_new)(struct arrow_writer **out, const char *names, size_t bytes,
+                                   const char *types, struct arrow_why *why);
+    /* Add lines, or NULL behind the last, and have the next bytes of the file, until the next call; there can be none yet. */
+    enum arrow_answer (*write)(struct arrow_writer *w, const char *lines, size_t bytes,
+                               const char **out, size_t *out_bytes, struct arrow_why *why);
+    void (*write_free)(struct arrow_writer *w);
 };
 
 /* The table is the one symbol of the module. Its name has a number, which changes with the table. */

@@ -4,9 +4,12 @@
 #include <arrow/api.h>
 #include <arrow/array/validate.h>
 #include <arrow/c/bridge.h>
+#include <arrow/csv/api.h>
 #include <arrow/io/file.h>
+#include <arrow/io/memory.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
+#include <parquet/arrow/writer.h>
 #include <parquet/file_reader.h>
 #include <parquet/metadata.h>
 #include <parquet/properties.h>
@@ -35,6 +38,44 @@ struct arrow_file {
     std::vector<uint32_t> columns; // that are read
     std::vector<int> place; // of each of them in a batch, which has them in the order of the file
     int64_t rows = 0;       // that the group still has
+};
+
+// Bytes of the file, until somebody takes them.
+class Bytes : public arrow::io::OutputStream
+{
+  public:
+    std::string bytes;
+    arrow::Status Write(const void *data, int64_t n) override
+    {
+        bytes.append(static_cast<const char *>(data), static_cast<size_t>(n));
+        at += n;
+        return arrow::Status::OK();
+    }
+    arrow::Status Close() override
+    {
+        is_closed = true;
+        return arrow::Status::OK();
+    }
+    bool closed() const override
+    {
+        return is_closed;
+    }
+    arrow::Result<int64_t> Tell() const override
+    {
+        return at;
+    }
+
+  private:
+    int64_t at = 0;
+    bool is_closed = false;
+};
+
+struct arrow_writer {
+    std::shared_ptr<arrow::Schema> schema;
+    std::vector<std::shared_ptr<arrow::DataType>> types;
+    std::shared_ptr<Bytes> sink = std::make_shared<Bytes>();
+    std::string taken;
+    std::unique_ptr<parquet::arrow::FileWriter> file;
 };
 
 namespace
@@ -204,6 +245,106 @@ arrow_answer blamed(arrow_file *f, arrow_why *why, arrow_answer a)
                : a;
 }
 
+// ---- writing ----
+
+// Lines of csv as columns of these types. The names are numbers, as names in a file need not differ.
+arrow::Result<arrow::ArrayVector>
+columns_of(const char *lines, size_t bytes,
+           const std::vector<std::shared_ptr<arrow::DataType>> &type)
+{
+    auto read = arrow::csv::ReadOptions::Defaults();
+    auto parse = arrow::csv::ParseOptions::Defaults();
+    auto convert = arrow::csv::ConvertOptions::Defaults();
+    arrow::ArrayVector out;
+    if (bytes >= INT32_MAX)
+        return arrow::Status::Invalid("rows of more than 2 GiB at a time");
+    read.use_threads = false;
+    read.block_size = static_cast<int32_t>(bytes) + 1; // so that each column is one array
+    parse.newlines_in_values = true;
+    parse.ignore_empty_lines = false;
+    convert.check_utf8 = false;
+    convert.null_values = {""};
+    convert.strings_can_be_null = true;
+    for (size_t i = 0; i < type.size(); i++) {
+        read.column_names.push_back(std::to_string(i));
+        convert.column_types[read.column_names[i]] = type[i];
+    }
+    auto text = std::make_shared<arrow::io::BufferReader>(std::make_shared<arrow::Buffer>(
+        reinterpret_cast<const uint8_t *>(lines), static_cast<int64_t>(bytes)));
+    ARROW_ASSIGN_OR_RAISE(
+        auto reader,
+        arrow::csv::TableReader::Make(arrow::io::default_io_context(), text, read, parse, convert));
+    ARROW_ASSIGN_OR_RAISE(auto all, reader->Read());
+    for (const auto &column : all->columns()) {
+        if (column->num_chunks() != 1)
+            return arrow::Status::Invalid("the rows are not one array");
+        out.push_back(column->chunk(0));
+    }
+    return out;
+}
+
+arrow::Status begin_writing(arrow_writer *w, const char *names, size_t bytes, const char *types)
+{
+    const std::vector<std::shared_ptr<arrow::DataType>> texts(std::strlen(types), arrow::utf8());
+    arrow::FieldVector fields;
+    ARROW_ASSIGN_OR_RAISE(const auto line, columns_of(names, bytes, texts));
+    for (size_t i = 0; i < line.size(); i++) {
+        ARROW_ASSIGN_OR_RAISE(const auto name, line[i]->GetScalar(0));
+        w->types.push_back(types[i] == 'f'   ? arrow::float32()
+                           : types[i] == 'i' ? arrow::int64()
+                                             : arrow::utf8());
+        fields.push_back(arrow::field(name->is_valid ? name->ToString() : "", w->types.back()));
+    }
+    w->schema = arrow::schema(fields);
+    const auto how =
+        parquet::WriterProperties::Builder().compression(parquet::Compression::ZSTD)->build();
+    ARROW_ASSIGN_OR_RAISE(w->file, parquet::arrow::FileWriter::Open(
+                                       *w->schema, arrow::default_memory_pool(), w->sink, how));
+    return arrow::Status::OK();
+}
+
+arrow::Status write_lines(arrow_writer *w, const char *lines, size_t bytes)
+{
+    if (!lines)
+        return w->file->Close();
+    ARROW_ASSIGN_OR_RAISE(const auto columns, columns_of(lines, bytes, w->types));
+    return w->file->WriteRecordBatch(
+        *arrow::RecordBatch::Make(w->schema, columns[0]->length(), columns));
+}
+
+arrow_answer write_new(arrow_writer **out, const char *names, size_t bytes, const char *types,
+                       arrow_why *why)
+{
+    return guarded(why, [&] {
+        auto w = std::make_unique<arrow_writer>();
+        ARROW_RETURN_NOT_OK(begin_writing(w.get(), names, bytes, types));
+        *out = w.release();
+        return arrow::Status::OK();
+    });
+}
+
+arrow_answer write(arrow_writer *w, const char *lines, size_t bytes, const char **out,
+                   size_t *out_bytes, arrow_why *why)
+{
+    return guarded(why, [&] {
+        ARROW_RETURN_NOT_OK(write_lines(w, lines, bytes));
+        w->taken.clear();
+        std::swap(w->taken, w->sink->bytes);
+        *out = w->taken.data();
+        *out_bytes = w->taken.size();
+        return arrow::Status::OK();
+    });
+}
+
+void write_free(arrow_writer *w)
+{
+    const std::unique_ptr<arrow_writer> owned(w);
+    arrow_why why;
+    if (w && w->file)
+        (void)guarded(
+            &why, [&] { return w->file->Close(); }); // an open one closes itself, with exceptions
+}
+
 // ---- the table ----
 
 arrow_answer open(arrow_file **out, int fd, arrow_why *why)
@@ -279,4 +420,5 @@ arrow_answer next(arrow_file *f, ArrowArray *out, arrow_why *why)
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const arrow_module ARROW_MODULE;
-const arrow_module ARROW_MODULE = {open, close, schema, groups, rows, chunk, begin, next};
+const arrow_module ARROW_MODULE = {open,  close, schema,    groups, rows,      chunk,
+                                   begin, next,  write_new, write,  write_free};

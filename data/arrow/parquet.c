@@ -478,6 +478,34 @@ enum err parquet_digest(const struct parquet_piece *q, uint8_t digest[static 32]
     return done ? ERR_OK : err_memory(e);
 }
 
+/* ---- writing ---- */
+
+enum err parquet_write_begin(struct parquet_writer *w, const char *names, size_t bytes,
+                             const char *types, struct errmsg *e)
+{
+    struct arrow_why why = {""};
+    enum err err = load_once(&w->module, e);
+    if (err)
+        return err;
+    const enum arrow_answer a = w->module->write_new(&w->arrow, names, bytes, types, &why);
+    return a == ARROW_DONE ? ERR_OK : error_of(a, &why, e);
+}
+
+enum err parquet_write(struct parquet_writer *w, const char *lines, size_t bytes, const char **out,
+                       size_t *out_bytes, struct errmsg *e)
+{
+    struct arrow_why why = {""};
+    const enum arrow_answer a = w->module->write(w->arrow, lines, bytes, out, out_bytes, &why);
+    return a == ARROW_DONE ? ERR_OK : error_of(a, &why, e);
+}
+
+void parquet_write_close(struct parquet_writer *w)
+{
+    if (w->arrow)
+        w->module->write_free(w->arrow);
+    w->arrow = NULL;
+}
+
 /* ---- bytes ---- */
 
 void *parquet_hold(struct parquet_piece *q, size_t bytes)

@@ -82,6 +82,7 @@ class ParquetTest(TrainCase):
         job = self.launch("--ps=2", "--workers=2", out=parquet, keys={"worker.threads": 3}).wait(0)
         self.assertEqual(job.summary()["digest"], want)
         self.assertNotIn("no row has", job.log("worker-0"))
+        self.check_scores(parquet, "[label: y, category: town, number: score]")
         for command in ("predict", "evaluate"):
             of = [self.run_on(MODEL, command, folder, self.tmp / data, *(["--keep=y,price,day,at,zoned,flag,id,big"]
                                                                       if command == "predict" else []))
@@ -111,6 +112,23 @@ class ParquetTest(TrainCase):
         digests = [self.digest(job=job, out=self.tmp / f"{i}", keys={**filled, **keys})
                    for i, keys in enumerate(({}, {k: v for k, v in self.CSV.items() if k != "data.eval"}))]
         self.assertEqual(*digests)
+        self.check_scores(self.tmp / "0", "[label: y, category: class_1, number: score_1, category: class_2, number: score_2]", "--top=2")
+        self.check_scores(self.tmp / "0", "[label: y, category: town, category: class, number: '0', number: '1']", "--scores")
+        said = self.run_on(MODEL, "predict", self.tmp / "0", self.tmp / "rows-0.parquet", "--format=parquet")
+        self.assertEqual(said.returncode, 2)
+        self.assertIn("--format=parquet needs --output=FILE", said.stderr)
+
+    def check_scores(self, model, columns, *flags):
+        """Scores as Parquet teach what the same scores as csv do."""
+        for form in ("csv", "parquet"):
+            said = self.run_on(MODEL, "predict", model, self.tmp / "rows-0.parquet", "--keep=y,town", *flags, f"--output=scores.{form}")
+            self.assertEqual(said.returncode, 0, said.stderr)
+        job = self.tmp / "scores.yaml"
+        job.write_text("model: {input: {shape: auto}, layers: [{dense: 1}, sigmoid], loss: binary_crossentropy}\noptimizer: sgd\n"
+                       "training: {batch_size: 8, epochs: 1}\n"
+                       f"data: {{format: parquet, missing: '', train: scores.parquet, columns: {columns}}}\n")
+        of_csv = {"data.format": "csv", "data.header": "names", "data.train": "scores.csv"}
+        self.assertEqual(self.digest("--fresh", job=job), self.digest("--fresh", job=job, keys=of_csv))
 
     def test_a_directory_has_its_parts_and_columns_of_their_names(self):
         for i, (hour, place) in enumerate((("7", "Rome%3A1"), ("__HIVE_DEFAULT_PARTITION__", "Oslo"))):

@@ -1245,12 +1245,14 @@ static void say_divided(const struct csv *c, uint32_t threads, uint32_t key)
     if (likely < 0)
         return;
     const char *shown = learned_separators[likely].shown;
+    const bool newline = *learned_separators[likely].text == '\n'; /* it can be no separator */
     dataset_warn(c->reading,
                  "%s: column %s: no %s has the separator \"%s\", and many have \"%s\"; if that "
-                 "separates the values, use separator: \"%s\"",
+                 "separates the values, %s \"%s\"",
                  c->reading->key, SHOWN(k->name),
                  looked_partly(c) ? "field that was read" : "field", SHOWN(k->options.separator),
-                 shown, shown);
+                 shown, newline ? "replace it in the files by" : "use separator:",
+                 newline ? SHOWN(k->options.separator) : shown);
 }
 
 static enum err note_words(const struct csv *c, struct errmsg *e)

@@ -270,7 +270,8 @@ static void keys_that_are_likely_no_words_are_warned_of(void **state)
          "b,1\nc\x03"
          "d,1\n",
          "use separator: \"\\x03\""},
-        {"|", "\"a\nb\",1\n\"c\nd\",1\n", "use separator: \"\\n\""},
+        {"|", "\"a\nb\",1\n\"c\nd\",1\n",
+         "and many have \"\\n\"; if that separates the values, replace it in the files by \"|\""},
         {", ", "a;b,1\n;c;,1\nd;e,1\n",
          "no field has the separator \", \", and many have \";\"; if"},
         {",", "\"a, b\",1\n\"c, d, e\",1\n",

@@ -199,15 +199,14 @@ class ParquetTest(TrainCase):
         whole = (FILES / "rows-0.parquet").read_bytes()
         path, r = self.tmp / "damaged.parquet", random.Random(7)
         other = "PAR1" + "x" * 40 + "PAR1"
-        for content, why in ((b"", "size is 0 bytes"), (b"y,age\n1,2\n", "it is no Parquet file, which begins with PAR1"), (other.encode(), "footer"),
-                             (whole[:-9], "magic bytes"), (whole[:4] + whole[-5000:], "")):
+        for content, why in ((b"", "its footer cannot be read: Parquet file size is 0 bytes"), (b"y,age\n1,2\n", "it is no Parquet file, which begins with PAR1"), (other.encode(), "its footer cannot be read: "),
+                             (whole[:-9], "its footer cannot be read: "), (whole[:4] + whole[-5000:], "")):
             path.write_bytes(content)
-            self.refused("damaged.parquet: ", data__train=path)
-            self.refused(why, data__train=path)
+            self.refused(f"damaged.parquet: {why}", data__train=path)
         codes = set()
-        for i in range(30):
+        for i in range(16):
             damaged = bytearray(whole)
-            for _ in range(r.randint(1, 8)):
+            for _ in range(r.randint(1, 2)):
                 at = r.randrange(len(whole) - 5200 * (i % 2), len(whole)) if i % 2 else r.randrange(len(whole))
                 damaged[at] = r.choice((0, 255, r.randrange(256), damaged[at] ^ 1 << r.randrange(8)))
             path.write_bytes(damaged)

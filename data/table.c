@@ -409,8 +409,8 @@ static void add_sums(struct moments *m, const struct table_schema *s, const uint
         double v = s->input[i].kind == COLUMN_NUMBER ? schema_number(s, cells, high, i) : NAN;
         double off = fabs((double)(float)v - v);
         m[i].rounding = off > m[i].rounding ? off : m[i].rounding;
-        m[i].min = v < m[i].min ? v : m[i].min;
-        m[i].max = v > m[i].max ? v : m[i].max;
+        m[i].min = schema_pick(v < m[i].min, v, m[i].min);
+        m[i].max = schema_pick(v > m[i].max, v, m[i].max);
         m[i].count += schema_number_or(v - v + 1, 0);
         m[i].sum += schema_number_or(v, 0);
     }

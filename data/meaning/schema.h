@@ -200,16 +200,22 @@ static inline double schema_number(const struct table_schema *s, const uint32_t 
     w.u = cells[i] | (uint64_t)high[s->input[i].wide - 1] << 32;
     return w.d;
 }
-/* v, or `other` if v is missing: without a branch, which the processor could not predict. */
-static inline double schema_number_or(double v, double other)
+/* One of two numbers, bit by bit: without a branch, which the processor could not predict, and with the bits of denormal numbers,
+ * which minsd flushes. */
+static inline double schema_pick(bool first, double one, double other)
 {
     union {
         double d;
         uint64_t u;
-    } a = {.d = v}, b = {.d = other};
-    const uint64_t there = 0 - (uint64_t)(v == v);
-    a.u = (a.u & there) | (b.u & ~there);
+    } a = {.d = one}, b = {.d = other};
+    const uint64_t is = 0 - (uint64_t)first;
+    a.u = (a.u & is) | (b.u & ~is);
     return a.d;
+}
+/* v, or `other` if v is missing. */
+static inline double schema_number_or(double v, double other)
+{
+    return schema_pick(v == v, v, other);
 }
 /* Put it into a row that is not packed yet. The second cell of input i comes so many cells behind the first; 0: it has none. */
 static inline size_t schema_high_of(const struct table_schema *s, uint32_t i)

@@ -3362,6 +3362,23 @@ static void rows_are_the_same_as_a_field_at_a_time(void **state)
     free(text);
 }
 
+/* Threads that learn flush denormals, which an instruction for the minimum would do, too. */
+static void a_denormal_minimum_is_the_shift_to_the_bit(void **state)
+{
+    static const char rows[] = "1,0\n4.9e-324,1\n2,1\n";
+    const double least = 0x1p-1074;
+    struct fixture f;
+    (void)state;
+    setup(&f, "columns: [number: {name: a, scale: min_max}, label: y]", NULL, 0);
+    put(&f, "a.csv", rows, sizeof rows - 1);
+    const unsigned was = kernels_flush_begin();
+    const enum err err = dataset_load(&f.d, &f.job, 0, 0, &f.e);
+    kernels_flush_end(was);
+    assert_int_equal(err, ERR_OK);
+    assert_memory_equal(&f.d.table.schema->input[0].shift, &least, sizeof least);
+    teardown(&f);
+}
+
 int main(void)
 {
     log_init("csv_test", LOG_ERROR);
@@ -3472,6 +3489,7 @@ int main(void)
         cmocka_unit_test(files_with_equal_rows_are_warned_of),
         cmocka_unit_test(a_look_before_a_start_opens_some_of_many_files),
         cmocka_unit_test(rows_are_the_same_as_a_field_at_a_time),
+        cmocka_unit_test(a_denormal_minimum_is_the_shift_to_the_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
 /* Shared code of the yardsticks: blocking sockets on loopback, the clock, an exit. They print
  * one JSON line on stdout and exit 0; anything that goes wrong is one line on stderr and exit 1. */
-#ifndef GRADWIRE_BENCHMARKS_BENCH_H
-#define GRADWIRE_BENCHMARKS_BENCH_H
+#pragma once
 
 #include <netinet/in.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ void bench_reap(pid_t child);
 
 /* The q-quantile (0..1) of n numbers, which get sorted; 0 for none. */
 double bench_quantile(double *values, size_t n, double q);
-
-#endif

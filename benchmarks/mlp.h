@@ -2,8 +2,7 @@
  * sparse categorical crossentropy, Adam) on rows that are drawn by code, with single-threaded BLAS.
  * Written for speed on this machine (-march=native, -ffast-math), with none of the product's
  * promises. */
-#ifndef GRADWIRE_BENCHMARKS_MLP_H
-#define GRADWIRE_BENCHMARKS_MLP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ void mlp_draw(struct mlp *m);
 /* Adam over n elements with `scale` times the sum of n_parts gradients; t counts from 1. */
 void mlp_adam(float *w, float *slot_m, float *slot_v, const float *const *parts, int n_parts,
               float scale, uint64_t t, size_t n);
-
-#endif

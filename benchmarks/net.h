@@ -1,8 +1,7 @@
 /* The model of the yardsticks that train: the MLP of mlp.h, written for them alone, or the model of
  * a job file by the product's own layers, so that a ratio to it is about everything else. Rows are
  * mlp.h's either way; Adam is. */
-#ifndef GRADWIRE_BENCHMARKS_NET_H
-#define GRADWIRE_BENCHMARKS_NET_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ struct net_thread *net_thread_new(const struct net *n, int rows, int batch, uint
 void net_thread_free(struct net_thread *t);
 /* Forward and backward of one drawn share: dw receives its gradient. Returns the sum of losses. */
 double net_gradient(struct net_thread *t, float *dw, const float *w);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * The job file only gives both sides the same name and identity. With --tls both sides take tls.crt, tls.key and ca.crt of a
  * folder, whose certificate names 127.0.0.1. */
-#ifndef GRADWIRE_BENCHMARKS_ONE_PS_H
-#define GRADWIRE_BENCHMARKS_ONE_PS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ Gradwire__Generation one_ps_generation(void);
 double one_ps_cpu_s(const struct one_ps *x);
 /* The present value of a series of its /metrics: NAME{LABELS} and a space. Blocks until they are read. */
 uint64_t one_ps_metric(const struct one_ps *x, const char *series);
-
-#endif

@@ -1,6 +1,5 @@
 /* Counts of the rows that the ps of one_ps.h has read and updated, from its /metrics. */
-#ifndef GRADWIRE_BENCHMARKS_PS_ROWS_H
-#define GRADWIRE_BENCHMARKS_PS_ROWS_H
+#pragma once
 
 #include "benchmarks/one_ps.h"
 
@@ -13,5 +12,3 @@ struct ps_rows {
 struct ps_rows ps_rows_of(const struct one_ps *ps, uint64_t asked, uint64_t touched);
 /* Of each of n steps in between. */
 struct ps_rows ps_rows_a_step(const struct ps_rows *now, const struct ps_rows *was, uint64_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* The yardstick of rows.c: the least that a table of rows of 16 floats needs in memory. Keys and row numbers in one array,
  * open addressing, weights and adagrad's accumulators in two more; it cannot grow, forget or count. */
-#ifndef GRADWIRE_BENCHMARKS_RAW_ROWS_H
-#define GRADWIRE_BENCHMARKS_RAW_ROWS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ void raw_rows_lookup(const struct raw_rows *t, const uint64_t *key, size_t n, fl
 
 /* Adagrad by g (n, RAW_DIM). */
 void raw_rows_update(struct raw_rows *t, const uint64_t *key, size_t n, const float *g, float rate);
-
-#endif

@@ -1,7 +1,6 @@
 /* Batches of distinct rows of a table that a program fills by itself, and what a worker sends of them: rows 0 .. rows - 1 of
  * one table in 16 floats, on the only shard of a job. */
-#ifndef GRADWIRE_BENCHMARKS_ROW_BATCHES_H
-#define GRADWIRE_BENCHMARKS_ROW_BATCHES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ void row_batches_draw(uint64_t *key, size_t batches, uint32_t rows, uint64_t see
 /* The body of a push of rows: keys (n), ascending, and g (n, RAW_DIM), NULL: zeros. Returns its bytes, BATCH_BODY_MAX at
  * most. */
 size_t row_batch_body(uint8_t *to, const uint64_t *key, size_t n, const float *g);
-
-#endif

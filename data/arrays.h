@@ -1,8 +1,7 @@
 /* Data that consist of arrays, each a file or a member of one. An array of rank 1 has labels, one of a higher rank
  * has rows. The files of rows and those of labels are matched in pairs. A format only tells an array's type and
  * shape (idx.c, npy.c). */
-#ifndef GRADWIRE_DATA_ARRAYS_H
-#define GRADWIRE_DATA_ARRAYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,5 +78,3 @@ enum err array_check_size(const struct array_file *f, const struct stream *s,
 /* A reader (readers.h). */
 enum err arrays_load(struct dataset *d, const struct reading *r, const struct array_format *format,
                      struct errmsg *e) MUST_CHECK;
-
-#endif

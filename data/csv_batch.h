@@ -1,7 +1,6 @@
 /* The batch between the lines of a piece of text, csv or libsvm, and its rows of cells: which line is which row, lines that are
  * faulty or odd, and the message about the first bad row. */
-#ifndef GRADWIRE_DATA_CSV_BATCH_H
-#define GRADWIRE_DATA_CSV_BATCH_H
+#pragma once
 
 #include "data/csv_rows.h"
 #include "data/core/column_batch.h"
@@ -68,5 +67,3 @@ static inline bool csv_batch_is_first(const struct csv_piece *p, const struct cs
 {
     return p->begins_file && p->rows + row == 0 && !f->libsvm && !f->parquet;
 }
-
-#endif

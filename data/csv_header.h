@@ -1,6 +1,5 @@
 /* The meaning of the fields of a csv file: by the order of the job's columns, or by the file's header. */
-#ifndef GRADWIRE_DATA_CSV_HEADER_H
-#define GRADWIRE_DATA_CSV_HEADER_H
+#pragma once
 
 #include "data/csv_rows.h"
 
@@ -58,5 +57,3 @@ struct parquet;
  * column, or has one of a type that does not fit, or that the first file has with another type; ERR_NOMEM. */
 enum err parquet_rows_begin(struct csv_file *file, const struct csv_format *f, struct parquet *p,
                             struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* Converts a piece of csv text to rows of cells (table.h). The result for a piece depends on its text alone. */
-#ifndef GRADWIRE_DATA_CSV_ROWS_H
-#define GRADWIRE_DATA_CSV_ROWS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -213,5 +212,3 @@ static inline uint64_t parquet_line(uint32_t group, uint64_t row)
 {
     return (group + UINT64_C(1)) << PARQUET_ROW_BITS | row;
 }
-
-#endif

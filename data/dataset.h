@@ -1,7 +1,6 @@
 /* A data set, and its rows as a source. Rows are in memory, those of a csv partly in a file (table.h). One reader per
  * format fills a dataset; order.c decides which rows make which batch. */
-#ifndef GRADWIRE_DATA_DATASET_H
-#define GRADWIRE_DATA_DATASET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -188,5 +187,3 @@ static inline bool augment_any(const struct job_augment *a)
  * with zeros outside the image. Sides are at most JOB_AUGMENT_SIDE_MAX. Thread: any. */
 void augment_image(float *out, const uint8_t *in, float s, const struct image *image,
                    const struct job_augment *a, uint64_t bits);
-
-#endif

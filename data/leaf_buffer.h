@@ -1,8 +1,7 @@
 /* The memory of a leaf: features, labels and weights, and the keys that the rows look up. It is filled row by row; then the keys
  * are made into lists of distinct ones in ascending order, with the index of each row's keys in them. It is reused for
  * the next leaf. Thread: one at a time. */
-#ifndef GRADWIRE_DATA_LEAF_BUFFER_H
-#define GRADWIRE_DATA_LEAF_BUFFER_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/rows/lookups.h"
@@ -51,5 +50,3 @@ enum err leaf_buffer_finish(struct leaf_buffer *b, struct leaf *leaf, struct err
 
 /* (rows) for the numbers of the rows to gather: whoever fills the buffer uses it. */
 uint64_t *leaf_buffer_numbers(struct leaf_buffer *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shared by dataset.c and the readers. */
-#ifndef GRADWIRE_DATA_READERS_H
-#define GRADWIRE_DATA_READERS_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -116,5 +115,3 @@ enum err words_note(const char *column, const struct vocabulary *words, enum wor
 /* Warn of the columns whose different numbers a scale makes equal. The rows of the training part have their encoding, and are not scaled yet. Looks at a sample of them. Errors: ERR_NOMEM;
  * ERR_DISK. */
 enum err scale_note(const struct table *t, const struct reading *r, struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -10,8 +10,7 @@
  * makes it in a spare slot, and the thread skips it. A wrong guess: slots that are no longer wanted, or of batches
  * that were passed, are emptied. All spares are lent: ERR_STATE (a bug: a compute thread holds one microbatch or
  * two). Rows cannot be read: the caller that requests them gets the error. */
-#ifndef GRADWIRE_DATA_SOURCE_H
-#define GRADWIRE_DATA_SOURCE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -80,5 +79,3 @@ struct loader_stats {
 struct loader_stats loader_stats(struct loader *l);
 /* Every microbatch must be released, and no other thread may be in a call. */
 void loader_free(struct loader *l);
-
-#endif

@@ -1,8 +1,7 @@
 /* Memory and file space for rows: a budget of memory, and a file for the rest. Only this process has the file; its
  * name is removed as soon as it is made, so the file disappears with the process. The training and the eval part
  * share one. */
-#ifndef GRADWIRE_DATA_SPILL_H
-#define GRADWIRE_DATA_SPILL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ void spill_want(const struct spill *s, uint64_t at, size_t bytes);
  * spill_fail_fired returns whether it did. */
 void spill_fail_at(long n, int error);
 int spill_fail_fired(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* Rows of numbers and categories: 4 bytes a cell (8 for a number that is still to be scaled), a category as its word's number. A batch gets them as features,
  * categories as one-hot. Rows are in chunks, each in memory or, if that is used up, in a file (spill.h); where a
  * chunk is affects only the speed. */
-#ifndef GRADWIRE_DATA_TABLE_H
-#define GRADWIRE_DATA_TABLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -68,5 +67,3 @@ enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e) MUST_
 uint64_t table_bytes(const struct table *t);
 uint64_t table_spilled_bytes(const struct table *t);
 void table_close(struct table *t);
-
-#endif

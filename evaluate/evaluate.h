@@ -1,7 +1,6 @@
 /* Computes loss and metrics over the rows of a source, on all compute threads. Blocks of rows are summed in their order, so
  * the number of threads affects only the speed. */
-#ifndef GRADWIRE_EVALUATE_EVALUATE_H
-#define GRADWIRE_EVALUATE_EVALUATE_H
+#pragma once
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/math/pool.h"
@@ -43,5 +42,3 @@ struct cut_rows {
 /* A reader's `read`, with a struct cut_rows. The caller holds the cut. Errors: as checkpoint_read_rows; ERR_INPUT:
  * the cut lacks a table, or its rows have another length. */
 enum err cut_rows_read(void *cut_rows, struct row_values *v, struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -5,8 +5,7 @@
  * merged, some at a time, until one merge can read them all.
  * Failure modes: the disk is full or fails (ranking_add and ranking_walk return that); a score is NaN, which has no
  * order (no row is visited). */
-#ifndef GRADWIRE_EVALUATE_RANKING_H
-#define GRADWIRE_EVALUATE_RANKING_H
+#pragma once
 
 #include <stdint.h>
 
@@ -38,5 +37,3 @@ typedef void ranking_row(void *ctx, const struct scored *row);
  * ranking_add. Errors: those of spill_write and spill_read; ERR_NOMEM. */
 enum err ranking_walk(struct ranking *r, ranking_row *visit, void *ctx,
                       struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* The files of a trained model, in a place: DIR/model, DIR/best, or a user's folder. */
-#ifndef GRADWIRE_EXPORT_EXPORT_H
-#define GRADWIRE_EXPORT_EXPORT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -108,5 +107,3 @@ enum err model_manifest_check_file(const char *path, struct errmsg *e) MUST_CHEC
 
 /* Remove the file: the other files are about to change. A missing file is no error. Errors: ERR_IO. */
 enum err model_manifest_remove(const struct place *at, struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -3,8 +3,7 @@
  * pieces are kept in a spill, and merged as the file is written: once for each of the three tensors.
  *
  * Happy path: new -> add, add, ... -> write -> free. Failure modes: no memory, no room in the spill or in model/. */
-#ifndef GRADWIRE_EXPORT_TABLE_EXPORT_H
-#define GRADWIRE_EXPORT_TABLE_EXPORT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -57,5 +56,3 @@ struct cut_tables {
  * ERR_STATE: the checkpoint has other tables. */
 enum err cut_tables_export(const struct cut_tables *t, const struct manifest *cut, char *digest,
                            struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* The job file: YAML, read into a struct by one table of keys (keys.h). The same table makes
  * docs/reference/job-file.md, --set, the identity hash and the suggestions for unknown keys. */
-#ifndef GRADWIRE_JOB_JOB_H
-#define GRADWIRE_JOB_JOB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -573,5 +572,3 @@ enum err column_scale_compare(const char *was, const char *is, struct errmsg *e)
 /* Checks that a class of the same name has the same number; names can be new. A label without names has the numbers as names.
  * Errors: ERR_INPUT, naming the class. */
 enum err class_order_compare(const char *was, const char *is, struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* The table of the job file's keys: the type, the allowed values, the default and the meaning of each. Reading,
  * writing, the identity, suggestions and docs/reference/job-file.md all use it. Its rows are in table_*.c. */
-#ifndef GRADWIRE_JOB_KEYS_H
-#define GRADWIRE_JOB_KEYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -163,5 +162,3 @@ bool job_meaning_key(const char *group, const char *name, char out[JOB_PATH_MAX]
 
 /* Returns the hint for a name that means something that no key does; NULL: no such name. */
 const char *job_meaning_other(const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* The layers of a job: their kinds and their options. Their keys are in the table of the model's keys; the layers
  * themselves are in model. */
-#ifndef GRADWIRE_JOB_LAYER_H
-#define GRADWIRE_JOB_LAYER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -332,5 +331,3 @@ void job_snake_case(const char *name, char *out, size_t bytes);
 #define ADD_KEYS
 #define CONCATENATE_KEYS                                                                           \
     NOT_YET(JOB_LAYER_PREFIX ".concatenate.axis", "-1", "the axis that is concatenated"),
-
-#endif

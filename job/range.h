@@ -1,7 +1,6 @@
 /* Several names in one text. Ranges: "C{1..26}" means C1, C2, ... C26, and "C\{1..26}" is the name C{1..26}. Names of a
  * class of a label are separated by '|', and "\|" is a '|' within a name. Pure. */
-#ifndef GRADWIRE_JOB_RANGE_H
-#define GRADWIRE_JOB_RANGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ size_t job_class_name_bytes(const char *text, size_t bytes);
 
 /* Copy a name of `bytes` bytes without the '\' before each '|'; `out` has room for `bytes`. Returns the bytes of the copy. */
 size_t job_class_name_plain(char *out, const char *name, size_t bytes);
-
-#endif

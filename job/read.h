@@ -1,7 +1,6 @@
 /* Reads the tree of a job file into struct job, key by key, as the table of keys says. Unless a comment says otherwise,
  * errors are ERR_INPUT, with the message in r->e, and ERR_NOMEM. */
-#ifndef GRADWIRE_JOB_READ_H
-#define GRADWIRE_JOB_READ_H
+#pragma once
 
 #include "job/keys.h"
 #include "job/tree.h"
@@ -134,5 +133,3 @@ const struct job_node *job_given(const struct job_reader *r, const char *path);
 /* identity.c: computes job->canonical, identity_text and identity from all other members. Errors: ERR_NOMEM;
  * job_close frees what was made. */
 enum err job_identify(struct job *job, struct errmsg *e) MUST_CHECK;
-
-#endif

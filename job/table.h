@@ -1,7 +1,6 @@
 /* Macros for the rows of the table of the job file's keys. The table is split by subject into table_*.c; other
  * files use it through keys.h. */
-#ifndef GRADWIRE_JOB_TABLE_H
-#define GRADWIRE_JOB_TABLE_H
+#pragma once
 
 #include "job/keys.h"
 
@@ -92,5 +91,3 @@ extern const struct job_word job_loss_words[], job_metric_words[], job_monitor_w
         REGULARIZER_L2(KEY, path ".l2.l2", in, "0.01"),                                            \
         REGULARIZER_L1(KEY, path ".l1_l2.l1", in, "0"),                                            \
         REGULARIZER_L2(KEY, path ".l1_l2.l2", in, "0")
-
-#endif

@@ -5,8 +5,7 @@
  *   SCHEDULE_KEY(name, type, member, text, ...)   an option of a schedule; member of struct schedule
  *   OPTIMIZER_KEYS(word, rate, decay)             RATE_AND_DECAY, and the other keys of every optimizer
  *   NESTEROV_HEEDED, ROWWISE_HEEDED               the conditions under which these two keys have an effect */
-#ifndef GRADWIRE_JOB_TABLE_OPTIMIZER_H
-#define GRADWIRE_JOB_TABLE_OPTIMIZER_H
+#pragma once
 
 #include <float.h>
 
@@ -194,5 +193,3 @@
                    "The growth of the divisor of the rate in each `decay_steps` updates.",         \
                    EXAMPLE("0.5")),                                                                \
         STAIRCASE("inverse_time_decay")
-
-#endif

@@ -1,7 +1,6 @@
 /* A job file as a tree of values, each with its origin: a line of the file, or a --set. libyaml builds it, --set
  * changes it, read.c reads it, and libyaml writes it. */
-#ifndef GRADWIRE_JOB_TREE_H
-#define GRADWIRE_JOB_TREE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -67,5 +66,3 @@ void job_tree_where(char *out, size_t bytes, const struct job_node *node, const 
 /* Returns a new reference: maps as objects, lists as arrays. A plain scalar becomes true, false, null or a number if it
  * is one in JSON, and otherwise text. NULL: no memory, or text that is not UTF-8. */
 json_t *job_tree_json(const struct job_node *node);
-
-#endif

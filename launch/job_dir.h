@@ -1,6 +1,5 @@
 /* Inspects a job's DIR from another process: tells if a directory belongs to a job, and which program started the job. */
-#ifndef GRADWIRE_LAUNCH_JOB_DIR_H
-#define GRADWIRE_LAUNCH_JOB_DIR_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -52,5 +51,3 @@ enum { PAGE_URL_BYTES = 320 };
 bool page_url(const char *dir, char out[PAGE_URL_BYTES]);
 /* Open the URL with $BROWSER or xdg-open, by exec. Returns only if neither can be started, after a line on stderr. */
 void page_open(const char *url);
-
-#endif

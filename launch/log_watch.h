@@ -6,8 +6,7 @@
  * writes much costs the launcher little. A truncated log (logrotate's copytruncate) is read from its beginning. An
  * error is repeated only if its process still runs LOG_WATCH_ERROR_MS later; if the process has ended, the supervisor
  * reports it. Thread: the supervisor's loop. */
-#ifndef GRADWIRE_LAUNCH_LOG_WATCH_H
-#define GRADWIRE_LAUNCH_LOG_WATCH_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdbool.h>
@@ -86,5 +85,3 @@ void log_watch_close(struct log_watch *l);
 void log_watch_on_end(struct log_watch *l, uint32_t i);
 /* Show what is pending, and stop repeating: the job is ending. */
 void log_watch_hush(struct log_watch *l);
-
-#endif

@@ -8,8 +8,7 @@
  *                              in between.
  *                              Such deaths of a spare process (the evaluator) do not end the job: then it is just not
  *                              restarted. */
-#ifndef GRADWIRE_LAUNCH_POLICY_H
-#define GRADWIRE_LAUNCH_POLICY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ void policy_ran(struct policy *p, uint32_t i, int64_t ran_ms);
 struct policy_verdict policy_exit(struct policy *p, uint32_t i, int wait_status);
 /* Process i was lost together with its host: this counts as a death by a signal. */
 struct policy_verdict policy_lost(struct policy *p, uint32_t i);
-
-#endif

@@ -16,8 +16,7 @@
  *   {"type":"untrained","text":".."}                          the reason why there is nothing to train
  * A loss that is not finite is null; then "loss_shown", "train_loss_shown" or "eval_loss_shown" is "nan", "inf" or
  * "-inf". A number can be missing or null. Unknown types are skipped. */
-#ifndef GRADWIRE_LAUNCH_PROGRESS_H
-#define GRADWIRE_LAUNCH_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -117,5 +116,3 @@ struct progress_lines {
 /* Feed `n` bytes; each complete line goes to `on_line`, without its newline. */
 void progress_lines_feed(struct progress_lines *l, const char *bytes, size_t n,
                          void (*on_line)(void *arg, const char *line, size_t bytes), void *arg);
-
-#endif

@@ -7,8 +7,7 @@
  * Failure modes: if ranks are missing after timeouts.start_s, the error names them and the exit code is 1. The files of an
  * earlier attempt are in another directory, which rank 0 removes. The scheduler is responsible for restarts: exit code 138
  * or a signal requests one. */
-#ifndef GRADWIRE_LAUNCH_RANK_H
-#define GRADWIRE_LAUNCH_RANK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ enum err rank_attempt(char out[RANK_ATTEMPT_BYTES], const char *given,
 
 /* argv[0] is the command. Returns an exit code, or does not return if the process becomes ps or worker. */
 int rank_main(int argc, char **argv);
-
-#endif

@@ -8,8 +8,7 @@
  * - rank 0's token.
  * Files are renamed into place, so a reader never sees a part of one. All functions block on storage, which the ranks may
  * share over a network. */
-#ifndef GRADWIRE_LAUNCH_RENDEZVOUS_H
-#define GRADWIRE_LAUNCH_RENDEZVOUS_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -75,5 +74,3 @@ bool rendezvous_of(const char *dir, pid_t chief_pid, char attempt[NAME_MAX + 1],
 /* Remove the files of other attempts: of those that have begun, and of those that are at least `older_s` older than this one.
  * In others ranks may still wait. Only when DIR is locked for `attempt`. */
 void rendezvous_forget_others(const char *dir, const char *attempt, uint32_t older_s);
-
-#endif

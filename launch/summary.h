@@ -1,6 +1,5 @@
 /* summary.json: the chief writes it, the launcher completes it when the last process has ended. */
-#ifndef GRADWIRE_LAUNCH_SUMMARY_H
-#define GRADWIRE_LAUNCH_SUMMARY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -34,5 +33,3 @@ enum summary_end summary_end(const char *dir);
 
 /* Print the final lines for people. Prints nothing if summary.json is missing or cannot be read. */
 void summary_print(FILE *out, const char *dir);
-
-#endif

@@ -10,8 +10,7 @@
  * - The guardian dies: another one is started.
  * - DIR is removed, or another directory is moved to its place: the job ends with 1, and writes nothing more there.
  * The loop ends when no process runs and none waits for its start. */
-#ifndef GRADWIRE_LAUNCH_SUPERVISOR_H
-#define GRADWIRE_LAUNCH_SUPERVISOR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -51,5 +50,3 @@ struct supervisor_result {
  * processes could not be started; none runs. */
 enum err supervisor_run(struct supervisor_result *result, const struct supervisor_plan *plan,
                         struct errmsg *e) MUST_CHECK;
-
-#endif

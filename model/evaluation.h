@@ -1,6 +1,5 @@
 /* The results of a model on some examples. One list of names and values goes to every log, page and file. */
-#ifndef GRADWIRE_MODEL_EVALUATION_H
-#define GRADWIRE_MODEL_EVALUATION_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -50,5 +49,3 @@ json_t *evaluation_json(const struct job *job, const struct evaluation *found);
 /* Add the same to an object, which is returned. NULL: it is NULL, or no memory is left; the object is freed. */
 json_t *evaluation_add_json(json_t *take_object, const struct job *job,
                             const struct evaluation *found);
-
-#endif

@@ -5,8 +5,7 @@
  * The ops are in an order in which each reads only values that earlier ops made. Value 0 is the model's input, value
  * i + 1 is the output of op i; heads read some of them. flow.c assigns memory to values and gradients, run.c runs forward and
  * backward. */
-#ifndef GRADWIRE_MODEL_LAYERS_H
-#define GRADWIRE_MODEL_LAYERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -356,5 +355,3 @@ void regularizer_backward(const struct model *m, const struct op *op, float *dw,
  * their gradients. The loss of an evaluation does not contain it. */
 double regularizer_rows(const struct model *m, const struct op_pass *p);
 void regularizer_backward_rows(const struct model *m, const struct op_pass *p);
-
-#endif

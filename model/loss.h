@@ -1,7 +1,6 @@
 /* The inside of model: heads and their losses. A loss is a loss_type, in the file of its formula, and a row of JOB_LOSSES
  * (job/job.h); loss.c joins it with a head's outputs. */
-#ifndef GRADWIRE_MODEL_LOSS_H
-#define GRADWIRE_MODEL_LOSS_H
+#pragma once
 
 #include "model/layers.h"
 
@@ -62,5 +61,3 @@ static inline double loss_weigh(double loss, float *dz, const struct outputs *o,
         dz[c] = weight > 0.0f ? dz[c] * weight : 0.0f;
     return weight > 0.0f ? loss * (double)weight : 0.0;
 }
-
-#endif

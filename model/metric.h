@@ -1,8 +1,7 @@
 /* Metrics. A metric is a metric_type, in the file of its formula, and a row of JOB_METRICS (job/job.h). It needs
  * either sums over the examples, which workers and threads add to their own, or all examples in the order of their
  * scores, which only an evaluation has. */
-#ifndef GRADWIRE_MODEL_METRIC_H
-#define GRADWIRE_MODEL_METRIC_H
+#pragma once
 
 #include "common/base/err.h"
 #include "job/job.h"
@@ -85,5 +84,3 @@ enum err metric_wants_one_output(const struct head *h, const char *name,
 enum err metric_wants_classes(const struct head *h, const char *name, struct errmsg *e) MUST_CHECK;
 enum err metric_wants_two_classes(const struct head *h, const char *name,
                                   struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* The model: a graph of layers over one flat parameter block. Each layer has one file with its forward and backward.
  * A model is immutable and shared by threads; a model_run holds one thread's activations. */
-#ifndef GRADWIRE_MODEL_MODEL_H
-#define GRADWIRE_MODEL_MODEL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -117,5 +116,3 @@ struct model_growth {
 enum err model_growth_init(struct model_growth *g, const struct model *m, const uint8_t *fresh,
                            struct errmsg *e) MUST_CHECK;
 void model_growth_close(struct model_growth *g);
-
-#endif

@@ -1,6 +1,5 @@
 /* Arrays that grow row by row, each in a file that no one sees; at the end an npz archive, or an npy file, of them. */
-#ifndef GRADWIRE_MODEL_CLI_ARRAY_FILE_H
-#define GRADWIRE_MODEL_CLI_ARRAY_FILE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -50,5 +49,3 @@ enum err array_file_npz(struct array_file *a, uint32_t n, uint64_t rows, const c
 /* The same for one array as an npy file. */
 enum err array_file_npy(struct array_file *a, uint64_t rows, const char *path,
                         struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* The commands of gradwire-model. Each is a file NAME.c with NAME_main, which reads its flags (common/flags/table.c),
  * and returns the exit code. */
-#ifndef GRADWIRE_MODEL_CLI_COMMAND_H
-#define GRADWIRE_MODEL_CLI_COMMAND_H
+#pragma once
 
 #include <stdint.h>
 
@@ -39,5 +38,3 @@ enum err command_check_output(const struct job *job, const char *dir, const char
 
 /* All output is printed. Errors: ERR_IO: stdout could not take it. */
 enum err command_flush(struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* The output of a command: stdout, or a file that is there when it is complete. A signal that ends the process removes what
  * was written. */
-#ifndef GRADWIRE_MODEL_CLI_OUTPUT_H
-#define GRADWIRE_MODEL_CLI_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ void output_hold(void);
 bool output_interrupted(void);
 /* Signals end the process again, and a signal that has come does so now. */
 void output_release(void);
-
-#endif

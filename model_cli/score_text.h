@@ -1,6 +1,5 @@
 /* The columns of predictions, as csv, or as an array of all scores (npy). Pure. */
-#ifndef GRADWIRE_MODEL_CLI_SCORE_TEXT_H
-#define GRADWIRE_MODEL_CLI_SCORE_TEXT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ uint32_t score_text_named(const struct score_columns *c, const char *name);
 /* A row. kept: (keep->columns); z: (outputs); NULL: the row is bad, and has no scores. */
 void score_text_row(const struct score_columns *c, const struct csv_text *kept, const float *z,
                     struct text *t);
-
-#endif

@@ -3,8 +3,7 @@
  * Happy path: trained_open -> a folder with job, model and weights; rows of tables by trained_rows.
  * Failure modes: the directory has no model yet (the error names what can be used now), a file is missing, damaged, or does
  * not fit the others. */
-#ifndef GRADWIRE_MODEL_CLI_TRAINED_H
-#define GRADWIRE_MODEL_CLI_TRAINED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -68,5 +67,3 @@ void lane_join_misses(struct lane *l, const struct lane *other);
 void lane_say_misses(const struct lane *l);
 /* The outputs of lookup layer i (model_lookup) for the finished rows. out: (rows, width). */
 void lane_lookup(struct lane *l, uint32_t i, float *out);
-
-#endif

@@ -4,8 +4,7 @@
  * Happy path: folder_open -> the job, its model, the weights and the encoding of csv rows are in memory. The rows of tables
  * stay in their files (table_file.h).
  * Failure modes: a file is missing, damaged, or does not fit the others: ERR_INPUT or ERR_CORRUPT, naming the file. */
-#ifndef GRADWIRE_PREDICT_FOLDER_H
-#define GRADWIRE_PREDICT_FOLDER_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/rows/row_values.h"
@@ -82,5 +81,3 @@ enum err scorer_watch(struct scorer *s, struct row_misses *misses, struct errmsg
 /* The output of lookup layer i (model_lookup) for n rows. out: (n, width). */
 void scorer_lookup(struct scorer *s, uint32_t n, const struct leaf_keys *keys, uint32_t i,
                    float *out);
-
-#endif

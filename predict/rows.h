@@ -3,8 +3,7 @@
  *
  * Happy path: rows_new -> rows_clear, rows_add_.., rows_add_.., then rows_leaf for scorer_run -> rows_free.
  * Failure modes: a value does not fit its column: ERR_INPUT; the row is not added, and the others stay. */
-#ifndef GRADWIRE_PREDICT_ROWS_H
-#define GRADWIRE_PREDICT_ROWS_H
+#pragma once
 
 #include "data/csv_rows.h"
 #include "predict/folder.h"
@@ -55,5 +54,3 @@ const struct leaf *rows_leaf(struct rows *r);
 /* Write the keys of column i, which is a key column or a cross. key, weight: (rows_count, table_key_width). A position without
  * a key gets key 0 and weight 0. weight: optional. */
 void rows_column_keys(const struct rows *r, uint32_t i, uint64_t *key, float *weight);
-
-#endif

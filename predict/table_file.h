@@ -4,8 +4,7 @@
  * Happy path: table_file_open -> table_file_read, from any number of threads -> table_file_close.
  * Failure modes: a file is missing, or its header, its keys or the order of its keys is wrong: an error that names it. If
  * another process shortens an open file in place, a read ends this process by SIGBUS; gradwire replaces files by renaming. */
-#ifndef GRADWIRE_PREDICT_TABLE_FILE_H
-#define GRADWIRE_PREDICT_TABLE_FILE_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/rows/row_layout.h"
@@ -35,5 +34,3 @@ bool table_file_is_like(const struct table_file *a, const struct table_file *b);
 uint64_t table_file_rows(const struct table_file *t);
 /* Row i, in the order of the keys. key: as in the data, not mixed; w: (dim). Thread: any. */
 void table_file_row(const struct table_file *t, uint64_t i, uint64_t *key, float *w);
-
-#endif

@@ -6,8 +6,7 @@
  * Failure modes: the cut is given up (new generation, another cut, end of the process): a file that waits is dropped
  * immediately and without on_done; the writing of a file ends at its next piece of rows. If the disk fails or the chief
  * is lost, on_done gets the error. The shard's thread never waits for the writer's thread. */
-#ifndef GRADWIRE_PS_CUT_SAVE_H
-#define GRADWIRE_PS_CUT_SAVE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -98,5 +97,3 @@ void row_pipe_give_up(struct row_pipe *p);
 /* Implements checkpoint_rows.next; blocks until rows arrive. *g points into the pipe until the next call; after the
  * last group row_group_ends(g) is true. Errors: ERR_CLOSED given up. */
 enum err row_pipe_next(void *pipe, struct row_group *g, struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* The state of a ps process, from start to exit (table: docs/reference/ps-lifecycle.md). Pure: the server reports events and
  * reads the state. The state does not say if the chief's connection is open at the moment. */
-#ifndef GRADWIRE_PS_LIFE_H
-#define GRADWIRE_PS_LIFE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,5 +86,3 @@ bool grace_suffices(const struct grace *g);
 
 /* Write one line for people: how long a snapshot takes, and how that was estimated. */
 void grace_say(const struct grace *g, char *out, size_t bytes);
-
-#endif

@@ -10,8 +10,7 @@
  * - The job is already done: the ps reports that. With `waits` it is idle until a chief connects, otherwise it exits.
  * - A worker has not learned that the job has ended: ps 0 stays for linger_s, which the chief sets, and answers such
  *   workers. */
-#ifndef GRADWIRE_PS_SERVER_H
-#define GRADWIRE_PS_SERVER_H
+#pragma once
 
 #include "common/cluster/cluster.h"
 #include "common/checkpoint/ending.h"
@@ -39,5 +38,3 @@ enum { SERVER_RESTS = -1 };
 
 /* Run until the end. Returns the exit code, or SERVER_RESTS. Thread: main. */
 int server_run(const struct server_config *config);
-
-#endif

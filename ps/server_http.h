@@ -1,6 +1,5 @@
 /* A ps's HTTP answers: the server's own numbers, and the last report of each shard thread. */
-#ifndef GRADWIRE_PS_SERVER_HTTP_H
-#define GRADWIRE_PS_SERVER_HTTP_H
+#pragma once
 
 #include "common/serve/http.h"
 #include "job/job.h"
@@ -41,5 +40,3 @@ void server_http_close(struct server_http *w);
 void server_http_measure(struct server_http *w);
 void server_http_on_report(struct server_http *w, uint32_t thread,
                            struct shard_report *take_report);
-
-#endif

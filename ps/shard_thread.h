@@ -1,7 +1,6 @@
 /* The shell of one shard: its thread, its loop, its workers' connections, and the writer of its snapshots. Other threads
  * reach it through its mailbox. Its messages to the chief go out as letters to the server's mailbox. */
-#ifndef GRADWIRE_PS_SHARD_THREAD_H
-#define GRADWIRE_PS_SHARD_THREAD_H
+#pragma once
 
 #include "common/net/conn.h"
 #include "common/net/loop.h"
@@ -78,5 +77,3 @@ enum err shard_thread_ask(struct shard_thread *t, enum shard_letter answer) MUST
 /* ERR_OK, or why the process must end, with *why the reason, as old as the thread: no peer can repeat what the thread has
  * lost, or it has no memory for a step. It comes as no letter, because a letter could be lost, too. */
 enum err shard_thread_failed(const struct shard_thread *t, const char **why) MUST_CHECK;
-
-#endif

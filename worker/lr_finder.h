@@ -1,8 +1,7 @@
 /* The learning-rate finder [Smith 2015, "Cyclical learning rates", 3.3]: a short training in this process alone,
  * without ps, with a rate that grows from step to step; the rate at which the loss falls fastest is a good one to
  * begin with. */
-#ifndef GRADWIRE_WORKER_LR_FINDER_H
-#define GRADWIRE_WORKER_LR_FINDER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -38,5 +37,3 @@ void lr_finder_judge(struct lr_found *found);
 /* Print the result to stdout, and write DIR/learning-rates.csv. Errors: ERR_IO. */
 enum err lr_finder_report(const struct lr_found *found, const char *output,
                           struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,8 +1,7 @@
 /* A worker process in any role: its flags, job, data and model, and its result. main.c walks through the phases of its
  * life, and each phase is a file: process_start.c, process_rest.c, process_rows.c, process_run.c; the chief's
  * additional work is in process_past.c and process_chief.c. Thread: the main one. */
-#ifndef GRADWIRE_WORKER_PROCESS_H
-#define GRADWIRE_WORKER_PROCESS_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -153,5 +152,3 @@ void alone_stop(struct alone *a);
 enum err process_run(struct process *p, struct alone *alone, struct errmsg *e) MUST_CHECK;
 /* Log how the job ended, from p->result. */
 void process_say_end(const struct process *p);
-
-#endif

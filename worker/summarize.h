@@ -1,6 +1,5 @@
 /* Writes summary.json from the state of the chief's process at the end. */
-#ifndef GRADWIRE_WORKER_SUMMARIZE_H
-#define GRADWIRE_WORKER_SUMMARIZE_H
+#pragma once
 
 #include "common/cluster/cluster.h"
 #include "common/checkpoint/checkpoint.h"
@@ -58,5 +57,3 @@ enum err summary_write(const struct summarize *what, const struct chief_facts *f
  * is done stays as it is. Errors: ERR_IO, ERR_NOMEM. */
 enum err summary_write_failed(const struct job *job, const char *output, int exit_code,
                               const char *why, struct errmsg *e) MUST_CHECK;
-
-#endif

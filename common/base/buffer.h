@@ -1,8 +1,7 @@
 /* A pool of reference-counted float buffers. It hands out the buffer that was freed last, because that one is most
  * likely still in the CPU's cache. Reusing receive buffers doubles the rate of large pushes: page faults on fresh
  * memory cost more than the copy. */
-#ifndef GRADWIRE_COMMON_BASE_BUFFER_H
-#define GRADWIRE_COMMON_BASE_BUFFER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ void buffer_ref(struct buffer *b);
 void buffer_unref(struct buffer *b);
 /* Frees the pool's buffers. The caller must have released every buffer before. */
 void buffer_pool_close(struct buffer_pool *pool);
-
-#endif

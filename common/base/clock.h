@@ -1,6 +1,5 @@
 /* Clocks. Only the outer code reads them; the pure core gets the time as an argument. */
-#ifndef GRADWIRE_COMMON_BASE_CLOCK_H
-#define GRADWIRE_COMMON_BASE_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ bool skew_is_large(const struct skew *s);
 
 /* Writes "1.5 s ahead of this host's" or "1.5 s behind this host's". */
 void skew_text(const struct skew *s, char *out, size_t bytes);
-
-#endif

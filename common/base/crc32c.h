@@ -1,6 +1,5 @@
 /* CRC-32C (Castagnoli), as in iSCSI and TFRecord: RFC 3720, appendix B.4. */
-#ifndef GRADWIRE_COMMON_BASE_CRC32C_H
-#define GRADWIRE_COMMON_BASE_CRC32C_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,5 +12,3 @@ uint32_t crc32c(uint32_t before, const void *data, size_t bytes);
 enum crc32c_way { CRC32C_TABLE, CRC32C_INSTRUCTION, CRC32C_FOLDING, CRC32C_WAYS };
 /* For tests: the same in one way. *crc is `before`, and gets the result. False: the processor does not have this way. */
 bool crc32c_by(enum crc32c_way by, uint32_t *crc, const void *data, size_t bytes);
-
-#endif

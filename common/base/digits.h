@@ -1,7 +1,6 @@
 /* Decimal numbers: whole ones from text, with digits only, no sign and no blanks; the shortest text of a real one; and
  * lists. */
-#ifndef GRADWIRE_COMMON_BASE_DIGITS_H
-#define GRADWIRE_COMMON_BASE_DIGITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ const char *digits_double(double x, char out[DIGITS_REAL_BYTES]);
 
 /* Writes "28, 28, 1"; what does not fit is cut off. Returns `out`. */
 const char *digits_list(char *out, size_t bytes, const uint32_t *number, uint32_t n);
-
-#endif

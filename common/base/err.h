@@ -1,6 +1,5 @@
 /* Errors: an enum of codes, and a fixed buffer for the message. Each caller on the way up can add context to it. */
-#ifndef GRADWIRE_COMMON_BASE_ERR_H
-#define GRADWIRE_COMMON_BASE_ERR_H
+#pragma once
 
 #define ERR_MAP(X)                                                                                 \
     X(OK, "ok")                                                                                    \
@@ -63,5 +62,3 @@ enum err err_memory_for(struct errmsg *e, const char *fmt, ...) PRINTF_LIKE(2, 3
 
 /* Puts context before the present message ("checkpoint 1200: " + "disk full") and returns `code`. `e` can be NULL. */
 enum err err_wrap(struct errmsg *e, enum err code, const char *fmt, ...) PRINTF_LIKE(3, 4);
-
-#endif

@@ -1,6 +1,5 @@
 /* JSON of values that it has no words for: numbers that are not finite, and text of any bytes. */
-#ifndef GRADWIRE_COMMON_BASE_JSON_H
-#define GRADWIRE_COMMON_BASE_JSON_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -23,5 +22,3 @@ json_t *json_whole(json_t *take, bool ok);
 /* object[key], which a file or a program may lack: NAN if it is no number; false if it is no count. */
 double json_number_at(const json_t *object, const char *key);
 bool json_count_at(const json_t *object, const char *key, uint64_t *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Singly linked lists: each node has a member `next`. */
-#ifndef GRADWIRE_COMMON_BASE_LIST_H
-#define GRADWIRE_COMMON_BASE_LIST_H
+#pragma once
 
 /* Remove `node` from the list that starts at `head`. Does nothing if the list does not contain it. */
 #define LIST_REMOVE(head, node)                                                                    \
@@ -11,5 +10,3 @@
         if (*list_at)                                                                              \
             *list_at = (node)->next;                                                               \
     } while (0)
-
-#endif

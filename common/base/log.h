@@ -1,7 +1,6 @@
 /* Log lines for people, on stderr: time, level, process, text. Each line is one write, so lines of several threads
  * never mix. */
-#ifndef GRADWIRE_COMMON_BASE_LOG_H
-#define GRADWIRE_COMMON_BASE_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ void log_at(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 #define log_info(...) log_at(LOG_INFO, __VA_ARGS__)
 #define log_warn(...) log_at(LOG_WARN, __VA_ARGS__)
 #define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
-
-#endif

@@ -1,6 +1,5 @@
 /* Heap memory. Tests can make the n-th allocation fail. */
-#ifndef GRADWIRE_COMMON_BASE_MEM_H
-#define GRADWIRE_COMMON_BASE_MEM_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -88,5 +87,3 @@ int fail_point_fired(struct fail_point *f);
 
 /* Counts a call. Returns true, with errno set, if this call must fail. */
 bool fail_point_hit(struct fail_point *f);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Each control character becomes "?", and so does each run of bytes that could begin a character of UTF-8 and do not
  * complete it, and each byte that could not. All else is as it was. */
-#ifndef GRADWIRE_COMMON_BASE_PRINTABLE_H
-#define GRADWIRE_COMMON_BASE_PRINTABLE_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -57,5 +56,3 @@ size_t printable_visible(char *out, size_t room, const char *text, size_t bytes)
 enum { PRINTABLE_NAME_BYTES = 64 };
 const char *printable_name(char out[PRINTABLE_NAME_BYTES], const char *name, size_t bytes);
 #define SHOWN(name) printable_name((char[PRINTABLE_NAME_BYTES]){""}, name, strlen(name))
-
-#endif

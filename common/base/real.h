@@ -1,7 +1,6 @@
 /* exp, log, cos and pow in double, computed with additions, multiplications and divisions only. libm's results
  * differ between CPUs and versions, and the server's results must not. The error is a few ulp. Pure. */
-#ifndef GRADWIRE_COMMON_BASE_REAL_H
-#define GRADWIRE_COMMON_BASE_REAL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -33,5 +32,3 @@ float real_of_half(uint16_t bits);
 
 /* For qsort: doubles in ascending order. */
 int real_order(const void *a, const void *b);
-
-#endif

@@ -1,8 +1,7 @@
 /* Random numbers as pure functions of the seed and of where a number is used: epoch, microbatch and position
  * (docs/explanation/semantics.md). They are counter-based and integer-only: the bits are the same on every machine
  * and in any order of evaluation. */
-#ifndef GRADWIRE_COMMON_BASE_RNG_H
-#define GRADWIRE_COMMON_BASE_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -51,5 +50,3 @@ enum { UUID_BYTES = 37 };
 
 /* Writes a UUID of version 4 (RFC 9562, section 5.4), with its NUL, from 122 bits of `a` and `b`. */
 void uuid_make(char out[UUID_BYTES], uint64_t a, uint64_t b);
-
-#endif

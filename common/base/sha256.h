@@ -1,7 +1,6 @@
 /* SHA-256 by OpenSSL. This header hides OpenSSL's own headers: they define a type ERR_STATE, and our err.h defines
  * a code of that name, so no file can include both. */
-#ifndef GRADWIRE_COMMON_BASE_SHA256_H
-#define GRADWIRE_COMMON_BASE_SHA256_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ struct sha256_part {
 /* Computes the HMAC-SHA256 (RFC 2104) of the concatenated parts. Returns nonzero if it could not be computed. */
 int sha256_hmac(uint8_t out[static SHA256_BYTES], const void *key, size_t key_bytes,
                 const struct sha256_part *parts, size_t n) __attribute__((warn_unused_result));
-
-#endif

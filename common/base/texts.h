@@ -1,7 +1,6 @@
 /* Texts in one string: a list of them, words, an ending. The texts of a list are joined by a byte that UTF-8 does not have: a text of a
  * job file can have all others. */
-#ifndef GRADWIRE_COMMON_BASE_TEXTS_H
-#define GRADWIRE_COMMON_BASE_TEXTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ static inline bool text_ends(const char *text, const char *end)
     size_t n = strlen(text), of = strlen(end);
     return n > of && strcmp(text + n - of, end) == 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The release, and the rule for which releases can talk to each other: proto/README.md, "Versions". */
-#ifndef GRADWIRE_COMMON_BASE_VERSION_H
-#define GRADWIRE_COMMON_BASE_VERSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@
  * 0.1.0 (protocol 2): ...". */
 bool version_same(const char *theirs, const char *dialing, const char *dialed, char *why,
                   size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* Suggestions for a mistyped word: the known word that is nearest to it. */
-#ifndef GRADWIRE_COMMON_BASE_WORDS_H
-#define GRADWIRE_COMMON_BASE_WORDS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ void words_try(struct words *w, const char *candidate);
  * than WORDS_BYTES_MAX is WORDS_FAR from every other. */
 enum { WORDS_BYTES_MAX = 63, WORDS_FAR = 1000 };
 unsigned words_distance(const char *a, const char *b);
-
-#endif

@@ -8,8 +8,7 @@
  * The tail: u32 head bytes, u32 CRC-32 of the head, the magic again.
  * The manifest: magic, head, tail. It has the CRC of each file's head, which has those of the frames: so a file of
  * another cut, shard or generation is detected, and so is any single changed byte. Everything is little-endian. */
-#ifndef GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_H
-#define GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -262,5 +261,3 @@ bool cut_file_is_shard(const char *file);
 bool cut_file_shard(const char *file, uint32_t *shard);
 bool cut_file_is_manifest(const char *file);
 bool cut_file_is_encoding(const char *file);
-
-#endif

@@ -1,6 +1,5 @@
 /* Internals of checkpoint files, for the sources of common/checkpoint, their tests and fuzz targets. */
-#ifndef GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_FILE_H
-#define GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,5 +96,3 @@ enum err manifest_encode(const struct manifest *m, uint8_t **data, size_t *bytes
                          struct errmsg *e) MUST_CHECK;
 enum err manifest_decode(const uint8_t *data, size_t bytes, const char *path, struct manifest *m,
                          struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -4,8 +4,7 @@
  * mixed key). The head lists the first bucket of each frame, so that a reader can skip buckets that it does not
  * need: a checkpoint loads into any number of ps. The head also has a SHA-256 of each bucket of each table; a
  * table's digest is computed from them. */
-#ifndef GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_ROWS_H
-#define GRADWIRE_COMMON_CHECKPOINT_CHECKPOINT_ROWS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -174,5 +173,3 @@ void row_copy_close(struct row_copy *c);
 /* Appends a copy of the group, which must come in order (struct checkpoint_rows). Errors: ERR_NOMEM; then nothing
  * is added. */
 enum err row_copy_add(struct row_copy *c, const struct row_group *g) MUST_CHECK;
-
-#endif

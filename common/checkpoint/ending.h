@@ -1,7 +1,6 @@
 /* Judges from the newest cut whether the job is already done. A ps, or a worker other than the chief, checks this at
  * its start. Only the chief knows for sure: a user can have restarted it with more epochs. */
-#ifndef GRADWIRE_COMMON_CHECKPOINT_ENDING_H
-#define GRADWIRE_COMMON_CHECKPOINT_ENDING_H
+#pragma once
 
 #include "common/checkpoint/checkpoint.h"
 #include "job/job.h"
@@ -43,5 +42,3 @@ enum ending ending_find(const struct place *checkpoints, const struct job *job, 
  * generation: a reopened job has such an old final cut. A process that has not trained accepts only ENDING_DONE.
  * Reads one manifest and the heads of its files. */
 bool ending_seen(const struct place *checkpoints, const struct job *job, uint64_t generation);
-
-#endif

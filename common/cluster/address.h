@@ -1,6 +1,5 @@
 /* Parsing and formatting of addresses. */
-#ifndef GRADWIRE_COMMON_CLUSTER_ADDRESS_H
-#define GRADWIRE_COMMON_CLUSTER_ADDRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ bool address_is_loopback(const struct sockaddr_storage *addr);
 bool address_stays_in_host(int fd);
 /* Writes "1.2.3.4:80" or "[::1]:80", truncated to fit. */
 void address_text(const struct sockaddr *addr, socklen_t bytes, char *out, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* The role and index of this process, and the addresses of the others, from TF_CONFIG or from flags. Flags take
  * precedence. */
-#ifndef GRADWIRE_COMMON_CLUSTER_CLUSTER_H
-#define GRADWIRE_COMMON_CLUSTER_CLUSTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -112,5 +111,3 @@ const char *cluster_address_problem(const char *address);
  * is no sign. `lookup` is getenv. Errors: ERR_INPUT names the variable and what to do. */
 enum err signs_check(bool named, bool alone, char *(*lookup)(const char *name),
                      struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -5,8 +5,7 @@
  * other unit is encoded by itself, so its bytes do not depend on how chunks were grouped into ranges.
  * A body is never longer than the raw one. A unit that would be longer travels raw. If zstd does not make a range
  * smaller, the caller gets an error and sends the range raw. */
-#ifndef GRADWIRE_COMMON_CODEC_CODEC_H
-#define GRADWIRE_COMMON_CODEC_CODEC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -131,5 +130,3 @@ void codec_metrics(struct metrics *m, const struct codec_cost *push,
 void codec_metrics_family(struct metrics *m);
 
 void codec_metrics_put(struct metrics *m, const char *direction, uint32_t shard, enum codec codec);
-
-#endif

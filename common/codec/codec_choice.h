@@ -13,8 +13,7 @@
  * are sent from time to time, less often each time that they were held up. A busy peer can look like a slow
  * connection: each time that a connection was wrongly taken for slow, twice as many windows in a row must be held
  * up before the next such decision. */
-#ifndef GRADWIRE_COMMON_CODEC_CODEC_CHOICE_H
-#define GRADWIRE_COMMON_CODEC_CODEC_CHOICE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -90,5 +89,3 @@ void codec_choice_link(struct codec_choice *c, struct codec_link *l, const struc
 
 /* Returns bytes/s; 0 if unknown; CODEC_CHOICE_FAST if the connection holds nothing up. */
 double codec_choice_rate(const struct codec_choice *c);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inside the codecs: functions for one unit. */
-#ifndef GRADWIRE_COMMON_CODEC_CODEC_IMPL_H
-#define GRADWIRE_COMMON_CODEC_CODEC_IMPL_H
+#pragma once
 
 #include "common/codec/codec.h"
 
@@ -39,5 +38,3 @@ enum err zstd_decode(struct coder *c, uint8_t *out, uint64_t bytes, const uint8_
 /* Reorder n floats into four planes of bytes, and back. */
 void zstd_to_planes(uint8_t *out, const uint8_t *in, size_t n);
 void zstd_from_planes(uint8_t *out, const uint8_t *in, size_t n);
-
-#endif

@@ -3,8 +3,7 @@
  * A program reads its arguments once, at start-up, then gets values by flag name. A name that is not in the table
  * is our own bug and ends the process. Strings are valid until the next flags_read. Thread: one thread reads the
  * arguments; afterwards any thread can get values. */
-#ifndef GRADWIRE_COMMON_FLAGS_FLAGS_H
-#define GRADWIRE_COMMON_FLAGS_FLAGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ struct tls_files flags_tls(void);
 /* Writes the text of --help: at most 80 columns, and for the launcher's commands 23 lines. */
 enum { FLAGS_HELP_BYTES = 16384 };
 void flags_help(const char *program, char *out, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* The manual pages: from the tables of flags and of the job file's keys. */
-#ifndef GRADWIRE_COMMON_FLAGS_MANUAL_H
-#define GRADWIRE_COMMON_FLAGS_MANUAL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -18,5 +17,3 @@ void roff_text(FILE *out, const char *text, size_t bytes);
  * of level 2 and 3, paragraphs, code blocks, lists with `-`, and tables. Each row of a table becomes a tagged
  * paragraph. */
 void roff_markdown(FILE *out, const char *page);
-
-#endif

@@ -1,6 +1,5 @@
 /* The flags of all programs, in one table: to add a flag, add a row to table.c. */
-#ifndef GRADWIRE_COMMON_FLAGS_TABLE_H
-#define GRADWIRE_COMMON_FLAGS_TABLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -69,5 +68,3 @@ struct flags_program {
 
 extern const struct flag flags_table[];             /* the last one has no name and no help */
 extern const struct flags_program flags_programs[]; /* the last one has no name */
-
-#endif

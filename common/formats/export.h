@@ -1,6 +1,5 @@
 /* The formats of `gradwire export`, and what they cannot express. Pure. */
-#ifndef GRADWIRE_COMMON_FORMATS_EXPORT_H
-#define GRADWIRE_COMMON_FORMATS_EXPORT_H
+#pragma once
 
 #include "common/base/err.h"
 #include "job/job.h"
@@ -16,5 +15,3 @@ const char *export_format_file(enum export_format f);
 enum err export_check(const struct job *job, enum export_format f, struct errmsg *e) MUST_CHECK;
 /* The same for each format that the job writes when it ends, with the place of the key. */
 enum err export_check_job(const struct job *job, struct errmsg *e) MUST_CHECK;
-
-#endif

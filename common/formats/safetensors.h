@@ -1,8 +1,7 @@
 /* The format of safetensors files: the header's bytes (u64), the header (JSON: name -> dtype, shape, data_offsets; and
  * "__metadata__"), spaces up to a multiple of 8, then the tensors. Nothing in a file is trusted.
  * Format: https://github.com/huggingface/safetensors#format */
-#ifndef GRADWIRE_COMMON_FORMATS_SAFETENSORS_H
-#define GRADWIRE_COMMON_FORMATS_SAFETENSORS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,5 +76,3 @@ enum err safetensors_add(json_t *header, const char *name, const char *type, uin
                          const uint64_t *shape, uint64_t bytes, uint64_t *at) MUST_CHECK;
 /* The file's first bytes with this header, for mem_free; NULL: out of memory. */
 char *safetensors_begin(const json_t *header, size_t *bytes);
-
-#endif

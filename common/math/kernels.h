@@ -1,7 +1,6 @@
 /* Elementwise kernels that give the same bits at every SIMD level: the same order of sums, no contraction, our own
  * exp, log and tanh. kernels_impl.h is compiled once per level (SSE2 or NEON as base, AVX2, AVX-512). */
-#ifndef GRADWIRE_COMMON_MATH_KERNELS_H
-#define GRADWIRE_COMMON_MATH_KERNELS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -154,5 +153,3 @@ void kernels_flush_denormals(void);
 /* The same during one call on a thread of another program: `begin` returns the state that `end` restores. */
 unsigned kernels_flush_begin(void);
 void kernels_flush_end(unsigned was);
-
-#endif

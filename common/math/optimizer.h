@@ -1,7 +1,6 @@
 /* Optimizers as Keras 3 defines them, over flat blocks. Pure. A ps runs them; a worker runs them in geo mode and
  * in the learning-rate finder. */
-#ifndef GRADWIRE_COMMON_MATH_OPTIMIZER_H
-#define GRADWIRE_COMMON_MATH_OPTIMIZER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -116,5 +115,3 @@ static inline float optimizer_row_rate(const struct optimizer_rows *r, uint64_t 
 /* Updates rows by their mean gradients, each with its own rate. No row can appear twice. Thread: any; no state. */
 void optimizer_apply_rows(const struct optimizer_rows *r, const struct kernel_row *row, size_t rows,
                           uint32_t dim);
-
-#endif

@@ -1,8 +1,7 @@
 /* The list of optimizers: their numbers on the wire, their steps with the slots of each, their settings, and the
  * values that a step reads. kernels_optimizers.h has the formula of each step; optimizer.c says which optimizer
  * uses which step. */
-#ifndef GRADWIRE_COMMON_MATH_OPTIMIZERS_H
-#define GRADWIRE_COMMON_MATH_OPTIMIZERS_H
+#pragma once
 
 #include <float.h>
 #include <stdbool.h>
@@ -77,5 +76,3 @@ struct update_rates {
     float power, l2_added, shrinkage;         /* ftrl */
     OPTIMIZER_NUMBERS(OPTIMIZER_REAL_MEMBER, OPTIMIZER_NO_MEMBER, OPTIMIZER_NO_MEMBER)
 };
-
-#endif

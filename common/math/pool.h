@@ -1,6 +1,5 @@
 /* Compute threads. Each call runs one function on all of them; the caller is thread 0. */
-#ifndef GRADWIRE_COMMON_MATH_POOL_H
-#define GRADWIRE_COMMON_MATH_POOL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ void pool_start(struct pool *p, void (*fn)(void *ctx, uint32_t thread), void *ct
 void pool_wait(struct pool *p);
 /* Runs fn(ctx, 0) to fn(ctx, threads - 1) in parallel, 0 on the calling thread. Returns when all are done. */
 void pool_run(struct pool *p, void (*fn)(void *ctx, uint32_t thread), void *ctx);
-
-#endif

@@ -1,7 +1,6 @@
 /* The learning rate as a function of the update's number: Keras 3's schedules, with an optional linear warm-up.
  * Pure. */
-#ifndef GRADWIRE_COMMON_MATH_SCHEDULE_H
-#define GRADWIRE_COMMON_MATH_SCHEDULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ struct schedule {
 /* Returns the rate of update t (from 1). `rate` is the job's learning rate (Keras's initial_learning_rate). The
  * bits are the same on every machine: common/base/real.h. Thread: any; no state. */
 double schedule_rate(const struct schedule *s, float rate, uint64_t t);
-
-#endif

@@ -7,8 +7,7 @@
  *   simd_equal_LEVEL    which of 64 bytes equal `byte`: bit i for p[i]
  *   simd_flush          sets flush-to-zero for results and operands, of the calling thread, and returns the state that
  *                       simd_restore takes */
-#ifndef GRADWIRE_COMMON_MATH_SIMD_H
-#define GRADWIRE_COMMON_MATH_SIMD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -112,6 +111,4 @@ SIMD_INLINE void simd_restore(unsigned was)
 
 #else
 #error "common/math/simd.h knows x86-64 and arm64"
-#endif
-
 #endif

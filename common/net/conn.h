@@ -13,8 +13,7 @@
  * TLS (conn_secure): the handshake comes first, within TLS_HANDSHAKE_MS, and frames wait for it. The byte stream
  * is the same, split into records; small frames that wait share a record. If a peer's certificate or handshake is
  * refused, the connection ends with ERR_TLS: the accepting side logs the reason, and the peer gets an alert. */
-#ifndef GRADWIRE_COMMON_NET_CONN_H
-#define GRADWIRE_COMMON_NET_CONN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -163,5 +162,3 @@ const struct conn_stats *conn_stats(const struct conn *c);
  * answer. *out belongs to the caller. c must not be used afterwards: no on_close follows, and it is freed at the end of
  * the tick. Errors: ERR_PROTO if a requirement is not met. */
 enum err conn_detach(struct conn *c, struct conn_handover *out) MUST_CHECK;
-
-#endif

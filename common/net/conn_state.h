@@ -1,6 +1,5 @@
 /* The state of a connection, shared by conn.c (its life), conn_out.c, conn_in.c and conn_tls.c. */
-#ifndef GRADWIRE_COMMON_NET_CONN_STATE_H
-#define GRADWIRE_COMMON_NET_CONN_STATE_H
+#pragma once
 
 #include "common/cluster/address.h"
 #include "common/net/conn.h"
@@ -101,5 +100,3 @@ void conn_shake_late(struct conn *c);  /* ends a handshake that exceeded TLS_HAN
 size_t conn_tls_read(struct conn *c, void *p, size_t bytes, bool *more);
 /* Sends bytes of the current record. Returns the bytes sent; 0 if the socket is full or broken. */
 size_t conn_tls_write(struct conn *c);
-
-#endif

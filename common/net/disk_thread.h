@@ -2,8 +2,7 @@
  * order of posting; a job reports its result by a letter (mailbox.h). If the jobs of one purpose must not wait for
  * those of another, each purpose has a thread of its own. CONTRIBUTING.md ("Rules for code") lists the disk waits that
  * remain on event loops. */
-#ifndef GRADWIRE_COMMON_NET_DISK_THREAD_H
-#define GRADWIRE_COMMON_NET_DISK_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -41,5 +40,3 @@ bool disk_thread_close_within(struct disk_thread *t, int64_t ms) MUST_CHECK;
 enum err disk_thread_post(struct disk_thread *t, void (*run)(void *arg), void *arg) MUST_CHECK;
 /* Waits until all posted jobs are done. Thread: any but this one, so not inside a job; blocks. */
 void disk_thread_settle(struct disk_thread *t);
-
-#endif

@@ -3,8 +3,7 @@
  * Failures: if the port is taken, listen_bind retries for a limited time and logs the address. If no descriptors
  * are left, the owner's `shed` closes a less important connection. If there is none, or `open_max` connections are
  * open, accepting pauses, and new connections wait in the kernel's backlog. */
-#ifndef GRADWIRE_COMMON_NET_LISTEN_H
-#define GRADWIRE_COMMON_NET_LISTEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ enum err listen_start(struct listener *l, struct loop *loop, int take_fd, uint32
 void listen_release(struct listener *l);
 /* Closes the listening socket, not the accepted ones. A second call does nothing. Also allowed in on_accept. */
 void listen_close(struct listener *l);
-
-#endif

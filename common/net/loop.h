@@ -1,7 +1,6 @@
 /* One event loop per thread (libevent): timers, signals, and work for the end of a tick. All functions must be
  * called on the loop's thread; other threads reach it through a mailbox (mailbox.h). */
-#ifndef GRADWIRE_COMMON_NET_LOOP_H
-#define GRADWIRE_COMMON_NET_LOOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -72,5 +71,3 @@ struct loop_signal {
 enum err loop_signal_init(struct loop_signal *s, struct loop *l, int number,
                           void (*fn)(int number, void *arg), void *arg) MUST_CHECK;
 void loop_signal_close(struct loop_signal *s);
-
-#endif

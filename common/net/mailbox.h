@@ -1,7 +1,6 @@
 /* Letters: messages from any thread to one loop. A mailbox has a mutex, two arrays that are swapped, and an eventfd.
  * Posting never waits for the reader and allocates nothing. One wake-up serves all waiting letters. */
-#ifndef GRADWIRE_COMMON_NET_MAILBOX_H
-#define GRADWIRE_COMMON_NET_MAILBOX_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -40,5 +39,3 @@ void mailbox_close(struct mailbox *mb);
 /* Copies *m and takes m->data; on error the data is freed. Errors: ERR_TOOBIG if MAILBOX_MAX letters wait
  * already. Thread: any; never waits for the reader. */
 enum err mailbox_post(struct mailbox *mb, const struct mail *m) MUST_CHECK;
-
-#endif

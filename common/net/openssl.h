@@ -1,7 +1,6 @@
 /* All of OpenSSL's headers that are used. They define a type ERR_STATE, which is also one of our error codes, so the
  * type is renamed while they are included. */
-#ifndef GRADWIRE_COMMON_NET_OPENSSL_H
-#define GRADWIRE_COMMON_NET_OPENSSL_H
+#pragma once
 
 #define ERR_STATE openssl_err_state
 #include <openssl/ec.h>
@@ -10,5 +9,3 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #undef ERR_STATE
-
-#endif

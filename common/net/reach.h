@@ -1,8 +1,7 @@
 /* Checks whether addresses can be connected to from this host. All are checked in parallel, within one time limit.
  * Names are looked up as other programs of this host do. The addresses of a name are tried one after the other
  * until one accepts; that connection is closed again. */
-#ifndef GRADWIRE_COMMON_NET_REACH_H
-#define GRADWIRE_COMMON_NET_REACH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ size_t lookup_addresses(const struct lookup *u, const struct address **address);
 const char *lookup_why(const struct lookup *u);
 /* Releases the lookup, done or not. NULL is ignored. */
 void lookup_drop(struct lookup *u);
-
-#endif

@@ -1,6 +1,5 @@
 /* Sockets and their options, shared by listeners and connections. */
-#ifndef GRADWIRE_COMMON_NET_SOCKET_H
-#define GRADWIRE_COMMON_NET_SOCKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ void socket_cork(int fd, bool corked);
 
 /* Returns the port that the socket is bound to, or 0. */
 uint16_t socket_port(int fd);
-
-#endif

@@ -1,6 +1,5 @@
 /* The kernel's statistics about the progress of a TCP connection. */
-#ifndef GRADWIRE_COMMON_NET_SOCKET_PROGRESS_H
-#define GRADWIRE_COMMON_NET_SOCKET_PROGRESS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ enum err socket_progress(int fd, struct link_progress *p) MUST_CHECK;
  * nothing to send. Returns 0 if unknown: if the socket is not TCP, or if the peer's process reads nothing (window
  * 0) and fewer than two probes are unanswered, because the kernel then probes less and less often. */
 int64_t socket_silent_ms(int fd);
-
-#endif

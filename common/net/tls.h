@@ -7,8 +7,7 @@
  * line with the reason.
  * A process has one identity, as with the token; tests have several. Without an identity all connections are plain
  * TCP. */
-#ifndef GRADWIRE_COMMON_NET_TLS_H
-#define GRADWIRE_COMMON_NET_TLS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -136,5 +135,3 @@ void tls_metrics(struct metrics *m);
 /* For /status: file names, the certificate's names and expiry, and counters; never a key. null without TLS.
  * Returns a new reference, or NULL if memory runs out. */
 json_t *tls_json(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shared by tls*.c. */
-#ifndef GRADWIRE_COMMON_NET_TLS_STATE_H
-#define GRADWIRE_COMMON_NET_TLS_STATE_H
+#pragma once
 
 #include <pthread.h>
 #include <sys/stat.h>
@@ -53,5 +52,3 @@ void tls_names_of(const X509 *cert, char *out, size_t bytes);
 void tls_host_copy(char *out, size_t bytes, const char *host);
 /* Writes a time as "Nov 21 12:00:00 2026 GMT". */
 void tls_time_text(const ASN1_TIME *at, char *out, size_t bytes);
-
-#endif

@@ -5,8 +5,7 @@
  * Sequence: epochs_note records the accepted leaves of a regular step, and epochs_turn ends the step. After the
  * last batch, extra steps take the dropped leaves, one step's number of leaves at a time. The next epoch starts
  * with an empty list. Pure: no I/O, no clock, no locks. */
-#ifndef GRADWIRE_COMMON_PARAMETERS_EPOCHS_H
-#define GRADWIRE_COMMON_PARAMETERS_EPOCHS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ void epochs_turn(struct epochs *e, uint64_t step);
 /* Returns the number of regular steps among the first `step` steps of the job. `epoch` is the epoch of the last of
  * them, and `begin` its first step. */
 uint64_t epochs_regular(uint64_t per_epoch, uint64_t epoch, uint64_t begin, uint64_t step);
-
-#endif

@@ -1,7 +1,6 @@
 /* A set of batch ids: all ids below a mark, plus any ids in a bounded window from the mark on. A shard keeps the
  * ids that it has resolved, the chief those that are done. Pure. */
-#ifndef GRADWIRE_COMMON_PARAMETERS_IDS_H
-#define GRADWIRE_COMMON_PARAMETERS_IDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ size_t ids_pack(const struct ids *s, uint8_t out[IDS_WINDOW_BYTES]);
 /* Makes *s the set with this mark and window (ids_pack's). Errors: ERR_PROTO if there are more than IDS_WINDOW_BYTES,
  * or the bit of the mark itself is set. */
 enum err ids_unpack(struct ids *s, uint64_t mark, const uint8_t *window, size_t bytes) MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* The flat block of all dense parameters: the offsets and shapes of its tensors. Pure. */
-#ifndef GRADWIRE_COMMON_PARAMETERS_LAYOUT_H
-#define GRADWIRE_COMMON_PARAMETERS_LAYOUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,5 +88,3 @@ float init_draw(enum init_kind kind, float value, float center, uint64_t key, ui
  * the tensor's name and initializer, and on the position in the tensor. */
 void layout_init_values(const struct layout *l, uint64_t seed, uint64_t first, size_t n,
                         float *out);
-
-#endif

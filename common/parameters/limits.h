@@ -1,6 +1,5 @@
 /* Limits of a job, known to all processes. */
-#ifndef GRADWIRE_COMMON_PARAMETERS_LIMITS_H
-#define GRADWIRE_COMMON_PARAMETERS_LIMITS_H
+#pragma once
 
 enum {
     WORKERS_MAX = 1024, /* worker ids are below this */
@@ -9,5 +8,3 @@ enum {
     METRICS_MAX = 8,                /* metrics of a model */
     SUMS_MAX = 2 * METRICS_MAX + 1, /* sums from which the metrics are computed */
 };
-
-#endif

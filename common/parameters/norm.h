@@ -1,6 +1,5 @@
 /* Norms: of gradients, for clipping and for the NaN guard; and of pieces of tensors, for lamb. */
-#ifndef GRADWIRE_COMMON_PARAMETERS_NORM_H
-#define GRADWIRE_COMMON_PARAMETERS_NORM_H
+#pragma once
 
 #include "common/parameters/layout.h"
 #include "common/parameters/plan.h"
@@ -55,5 +54,3 @@ void trust_index(const struct layout *l, const struct plan *p, uint32_t first_ch
 
 /* Computes the ratio of each tensor of the layout from the sums of all pieces, in order; statistics get 1. */
 void trust_ratios(const struct layout *l, const struct plan *p, const double *sums, float *ratio);
-
-#endif

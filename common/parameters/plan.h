@@ -1,8 +1,7 @@
 /* The plan: which shard owns which chunks of the flat block. It is a pure function of the block's elements and the
  * threads of each ps. Chunk borders depend only on the model; each shard owns consecutive chunks, about the same
  * bytes on each. */
-#ifndef GRADWIRE_COMMON_PARAMETERS_PLAN_H
-#define GRADWIRE_COMMON_PARAMETERS_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ void plan_close(struct plan *p);
 /* The index of a chunk's first element; the number of elements of the chunks [first, first + count). */
 uint64_t plan_chunk_elem(const struct plan *p, uint32_t chunk);
 uint64_t plan_run_elems(const struct plan *p, uint32_t first, uint32_t count);
-
-#endif

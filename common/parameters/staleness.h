@@ -1,7 +1,6 @@
 /* The staleness of one worker's gradients, as a histogram: the number of updates that a shard applied between the
  * worker's pull of parameters and its push of the gradient computed from them. Pure. */
-#ifndef GRADWIRE_COMMON_PARAMETERS_STALENESS_H
-#define GRADWIRE_COMMON_PARAMETERS_STALENESS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ void staleness_bounds(double out[STALENESS_BUCKETS]);
 void staleness_add(struct staleness *s, uint64_t updates);
 /* Adds the counts of `from` to `to`. */
 void staleness_join(struct staleness *to, const struct staleness *from);
-
-#endif

@@ -1,6 +1,5 @@
 /* Sums over examples, for training and evaluation. */
-#ifndef GRADWIRE_COMMON_PARAMETERS_SUMS_H
-#define GRADWIRE_COMMON_PARAMETERS_SUMS_H
+#pragma once
 
 #include "common/parameters/limits.h"
 
@@ -16,5 +15,3 @@ static inline void sums_add(struct sums *to, const struct sums *from)
     for (int i = 0; i < SUMS_MAX; i++)
         to->metric[i] += from->metric[i];
 }
-
-#endif

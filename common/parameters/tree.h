@@ -1,8 +1,7 @@
 /* The fixed binary tree that sums the microbatches (leaves) of a step: leaves 0 to M - 1, M a power of two. Node
  * (level, index) covers the leaves [index << level, (index + 1) << level). The sum's bits are the same no matter
  * which process adds which nodes. */
-#ifndef GRADWIRE_COMMON_PARAMETERS_TREE_H
-#define GRADWIRE_COMMON_PARAMETERS_TREE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,5 +96,3 @@ const float *tree_sum(const struct tree_values *v, struct tree_node root, size_t
  * unchanged, if all leaves are absent. */
 bool tree_sum_doubles(const struct tree_node *node, uint32_t nodes, const double *sums, uint32_t k,
                       struct tree_node root, double *out);
-
-#endif

@@ -5,8 +5,7 @@
  * request for it -> the chief's answer wakes the thread. With the last piece the file is on the chief's storage.
  * Failure modes: no chief, or its connection is lost (ERR_CLOSED; the next chief starts the cut or the restore again); the
  * chief's storage fails (the error has the chief's text). */
-#ifndef GRADWIRE_COMMON_PEERS_CHIEF_PLACE_H
-#define GRADWIRE_COMMON_PEERS_CHIEF_PLACE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -45,5 +44,3 @@ uint8_t *chief_place_space(struct chief_place *c, const Gradwire__StoreAnswer *m
 /* Handle an answer; one whose piece has ended is ignored. Errors: ERR_PROTO the answer does not fit: close the connection. */
 enum err chief_place_on_answer(struct chief_place *c, const Gradwire__StoreAnswer *m,
                                uint64_t body_bytes, struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -5,8 +5,7 @@
  * Failures: an unknown name, a refused connection and a silent address are all retried. A round tries each address
  * of the name; the next one starts after 50 ms, doubling up to 2 s. Each new reason is logged once. Before on_open
  * no callback is called; to give up, call dial_stop. */
-#ifndef GRADWIRE_COMMON_PEERS_DIAL_H
-#define GRADWIRE_COMMON_PEERS_DIAL_H
+#pragma once
 
 #include "common/net/conn.h"
 #include "common/net/loop.h"
@@ -50,5 +49,3 @@ bool dial_trying(const struct dialer *d); /* it connects, or waits for the next 
  * lines about the missing peer. */
 const char *dial_why(const struct dialer *d);
 void dial_free(struct dialer *d); /* also stops it; NULL is ignored */
-
-#endif

@@ -1,8 +1,7 @@
 /* The start of a connection on the accepting side: we send CHALLENGE, and HELLO comes back with its proof
  * (hello.h). Without a token the hello has no proof, and no CHALLENGE is sent, except under TLS: there it shows
  * the peer that the handshake is complete on this side, too. */
-#ifndef GRADWIRE_COMMON_PEERS_GREETING_H
-#define GRADWIRE_COMMON_PEERS_GREETING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -88,5 +87,3 @@ void greeting_refuse(struct conn *c, const Gradwire__Refuse *m);
 /* Same for a hello that was accepted at first; logged within a limit. Thread: the accepting one. */
 void greeting_turn_away(struct conn *c, const struct hello_host *host, Gradwire__Reason reason,
                         const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* The contents of the hello, and the rules by which a process accepts or refuses it. Pure: greeting.h handles the
  * connection; proto/README.md has the order of the frames. */
-#ifndef GRADWIRE_COMMON_PEERS_HELLO_H
-#define GRADWIRE_COMMON_PEERS_HELLO_H
+#pragma once
 
 #include "common/cluster/cluster.h"
 #include "common/net/conn.h"
@@ -64,5 +63,3 @@ bool hello_judge(const struct hello_host *host, const Gradwire__Hello *m,
  * An error closes the connection; on_close gets the reason. Thread: the connection's loop. */
 void msg_send(struct conn *c, enum frame_type type, const ProtobufCMessage *m, const void *body,
               uint64_t body_bytes);
-
-#endif

@@ -3,8 +3,7 @@
  * HMAC-SHA256(token, label | nonce | the hello's bytes) (RFC 2104, FIPS 180-4). So a proof is valid only for this
  * connection and this hello: a recorded one is useless.
  * A process has one token, set at start-up, or none: then hellos have no proof. */
-#ifndef GRADWIRE_COMMON_PEERS_TOKEN_H
-#define GRADWIRE_COMMON_PEERS_TOKEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ bool token_prove(uint8_t proof[TOKEN_PROOF_BYTES], const uint8_t nonce[TOKEN_NON
                  const void *hello, size_t bytes) MUST_CHECK;
 /* Compares in constant time. */
 bool token_equal(const uint8_t a[TOKEN_PROOF_BYTES], const uint8_t b[TOKEN_PROOF_BYTES]);
-
-#endif

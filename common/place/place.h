@@ -10,8 +10,7 @@
  *   a torn line. In a bucket they would be an object for each line or batch, which is another design
  * - the marks of the storage that a ps and the chief share (host_rename_token): they are about a file system
  * All functions block. Errors name the object. Thread: any; a writer or a reader: one at a time. */
-#ifndef GRADWIRE_COMMON_PLACE_PLACE_H
-#define GRADWIRE_COMMON_PLACE_PLACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -130,5 +129,3 @@ void place_clear(const struct place *p, const char *folder, bool leftovers);
 enum err place_hold(const struct place *p, const char *name, int *hold,
                     struct errmsg *e) MUST_CHECK;
 void place_release(int hold);
-
-#endif

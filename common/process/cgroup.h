@@ -1,8 +1,7 @@
 /* The limits of a process: the CPU and memory limits of the cgroups that contain it, and those of `ulimit`. Of cgroups it
  * reads version 2 (cpu.max, memory.max, memory.swap.max) or version 1 (cpu.cfs_quota_us, memory.limit_in_bytes), depending
  * on which is mounted. */
-#ifndef GRADWIRE_COMMON_PROCESS_CGROUP_H
-#define GRADWIRE_COMMON_PROCESS_CGROUP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -44,5 +43,3 @@ void ulimits_init(void);
 /* Checks that the process can open so many descriptors more. Errors: ERR_FILES: the text says how many it needs in all;
  * ERR_NOMEM. Thread: any; never blocks. */
 enum err ulimits_check_descriptors(uint32_t more, struct errmsg *e) MUST_CHECK;
-
-#endif

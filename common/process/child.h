@@ -3,8 +3,7 @@
  * Happy path: the child starts without open files of ours, and exits with 0.
  * Failure modes: it exits with another code (its last line on stderr is the error), a signal ends it, or it still runs at the
  * deadline: then it is killed. It is also killed if the calling thread ends. */
-#ifndef GRADWIRE_COMMON_PROCESS_CHILD_H
-#define GRADWIRE_COMMON_PROCESS_CHILD_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ enum err program_in(char path[static PATH_MAX], const char *folder, const char *
 
 /* Same, in the directory of the running program, or in the build directory above it. */
 enum err program_beside(char path[static PATH_MAX], const char *name, struct errmsg *e) MUST_CHECK;
-
-#endif

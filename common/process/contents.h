@@ -1,8 +1,7 @@
 /* The contents of one part of the data, as a process has read it, so that two processes, or two starts, can compare theirs:
  * a digest of all of it, and a weak one of each file, which names the files that differ. Neither depends on
  * paths or on compression. Pure. */
-#ifndef GRADWIRE_COMMON_PROCESS_CONTENTS_H
-#define GRADWIRE_COMMON_PROCESS_CONTENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ const char *contents_differing(const struct contents *c, const struct contents_p
  * nothing and returns false if the files cannot be compared one by one. */
 bool contents_differ_here(const struct contents *c, const struct contents_print *other,
                           const char *peer, const char *path, char *out, size_t bytes);
-
-#endif

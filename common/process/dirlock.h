@@ -1,6 +1,5 @@
 /* DIR/lock: it allows one job at a time to use an output directory. */
-#ifndef GRADWIRE_COMMON_PROCESS_DIRLOCK_H
-#define GRADWIRE_COMMON_PROCESS_DIRLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -36,5 +35,3 @@ enum err dirlock_take(const char *dir, int *fd, void (*on_wait)(const char *dir,
 /* Returns the pid in dir/lock if the lock is held, otherwise 0. *ours (`ours` can be NULL) becomes true if that
  * process still lives and has the lock file open: only then is it safe to signal the pid. */
 pid_t dirlock_holder(const char *dir, bool *ours);
-
-#endif

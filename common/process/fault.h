@@ -1,6 +1,5 @@
 /* --fault: a process misbehaves on purpose, for tests and benchmarks. */
-#ifndef GRADWIRE_COMMON_PROCESS_FAULT_H
-#define GRADWIRE_COMMON_PROCESS_FAULT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ bool fault_is_of_ps(const struct fault *f);
 bool fault_delays(const struct fault *f);
 /* Returns the seconds to sleep after a computation that took `took_s`, and records took_s; 0 without such a fault. */
 double fault_sleep_s(struct fault *f, double took_s);
-
-#endif

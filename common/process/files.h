@@ -1,8 +1,7 @@
 /* Files that exist either completely or not at all, even after a crash; and files to which lines are appended.
  * Functions that make or remove files fail with ERR_STATE when this process no longer holds its output directory
  * (dirlock.h). */
-#ifndef GRADWIRE_COMMON_PROCESS_FILES_H
-#define GRADWIRE_COMMON_PROCESS_FILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -125,5 +124,3 @@ enum err line_file_append(const char *path, const char *lines, size_t bytes,
 enum err line_file_cut_torn(const char *path, struct errmsg *e) MUST_CHECK;
 /* fsync of the file and of its directory. Blocks. Errors: ERR_IO. */
 enum err line_file_sync(const char *path, struct errmsg *e) MUST_CHECK;
-
-#endif

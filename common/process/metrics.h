@@ -3,8 +3,7 @@
  * read them.
  * To write a page, call metrics_family for each metric, then add its samples. If memory runs out, `failed` is set;
  * check it once, at the end. */
-#ifndef GRADWIRE_COMMON_PROCESS_METRICS_H
-#define GRADWIRE_COMMON_PROCESS_METRICS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ struct metrics_number {
 };
 struct metrics_number metrics_number(uint64_t n);
 #define METRICS_NUMBER(n) (metrics_number(n).text)
-
-#endif

@@ -1,7 +1,6 @@
 /* The names of all files and directories in a job's output directory DIR (docs/reference/files.md). tests/lint/house.py finds
  * a path that is spelled elsewhere. Names of checkpoints' files are in common/checkpoint/checkpoint_file.h. */
-#ifndef GRADWIRE_COMMON_PROCESS_OUTPUT_H
-#define GRADWIRE_COMMON_PROCESS_OUTPUT_H
+#pragma once
 
 #define OUTPUT_BEST "best" /* the best epoch's weights, as in OUTPUT_MODEL */
 #define OUTPUT_BY_HAND "by-hand"
@@ -36,5 +35,3 @@
     OUTPUT_BEST, OUTPUT_BY_HAND, OUTPUT_EVAL, OUTPUT_EXPORT, OUTPUT_HISTORY, OUTPUT_RATES,         \
         OUTPUT_LOGS, OUTPUT_MODEL, OUTPUT_SUMMARY, OUTPUT_RENDEZVOUS, OUTPUT_CHECKPOINTS,          \
         OUTPUT_PROCESSES, OUTPUT_LOCK, OUTPUT_ASIDE
-
-#endif

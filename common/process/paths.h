@@ -1,6 +1,5 @@
 /* The files that a data key names: paths and globs, one per line. */
-#ifndef GRADWIRE_COMMON_PROCESS_PATHS_H
-#define GRADWIRE_COMMON_PROCESS_PATHS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -29,5 +28,3 @@ void paths_close(struct paths *p);
  * path, which can be a glob, to `file`. Returns the member's name, a view of `path`; or NULL if `path` names no
  * member: then `file` is a copy of `path`. `file` is truncated to `bytes`. */
 const char *paths_member(const char *path, char *file, size_t bytes);
-
-#endif

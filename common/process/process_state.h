@@ -1,6 +1,5 @@
 /* The state of a process, as shown in /status and by the metric gradwire_state; and how far it has read its data. */
-#ifndef GRADWIRE_COMMON_PROCESS_PROCESS_STATE_H
-#define GRADWIRE_COMMON_PROCESS_PROCESS_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ enum { LOADING_WORKERS = 1024 };
 void loading_hear(uint32_t worker, const struct loading *now);
 /* False: *out is all 0. Thread: any. */
 bool loading_heard(uint32_t worker, struct loading *out);
-
-#endif

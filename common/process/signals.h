@@ -1,7 +1,6 @@
 /* The handling of signals in a process before its event loop takes them (loop_signal_init), and again after the
  * loop has released them; and the message that it leaves when it ends. */
-#ifndef GRADWIRE_COMMON_PROCESS_SIGNALS_H
-#define GRADWIRE_COMMON_PROCESS_SIGNALS_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -44,5 +43,3 @@ void signals_hold(void);
 
 /* Returns whether a signal has arrived since signals_hold. */
 bool signals_held(void);
-
-#endif

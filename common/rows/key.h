@@ -2,8 +2,7 @@
  * its mixed key, which is splitmix64's finalizer applied to the key: a bijection whose results are evenly spread,
  * so that ranges of mixed keys share the work evenly. The top 12 bits of the mixed key are the row's bucket. Each
  * shard owns consecutive buckets, the same for all tables, and divides them into 16 parts by the same rule. Pure. */
-#ifndef GRADWIRE_COMMON_ROWS_KEY_H
-#define GRADWIRE_COMMON_ROWS_KEY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ static inline struct bucket_range bucket_part(struct bucket_range shard, uint32_
 
 /* Returns how many of these ascending keys are below bucket `bucket`, which can be ROW_BUCKETS. */
 size_t key_below(const uint64_t *mixed, size_t n, uint32_t bucket);
-
-#endif

@@ -1,8 +1,7 @@
 /* A leaf: the rows of a microbatch as a model takes them, and what they look up in tables. Data make it (data/source.h), the
  * model reads it (model), and the step requests its keys from the shards and pushes their gradients (worker/step,
  * worker/driver). */
-#ifndef GRADWIRE_COMMON_ROWS_LOOKUPS_H
-#define GRADWIRE_COMMON_ROWS_LOOKUPS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -56,5 +55,3 @@ struct leaf {
      * has none. */
     const struct leaf_rows *rows;
 };
-
-#endif

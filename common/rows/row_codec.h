@@ -3,8 +3,7 @@
  * n rows with codec none: n x dim float32. Otherwise one bit per row comes first, set if the row is sent as
  * float32 (u32 words, bit i % 32 of word i / 32). Then the rows: with fp16 and bf16 two bytes per value; with int8
  * a float32 scale, then a signed byte per value, which is multiplied by the scale. Nothing is aligned. */
-#ifndef GRADWIRE_COMMON_ROWS_ROW_CODEC_H
-#define GRADWIRE_COMMON_ROWS_ROW_CODEC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ enum err row_decoder_begin(struct row_decoder *d, enum row_codec c, uint32_t dim
 /* Decodes row i, the next one, into w (dim); w NULL: skips it. Errors: ERR_PROTO the row is cut off or its scale
  * is invalid. */
 enum err row_decoder_take(struct row_decoder *d, uint32_t i, float *w) MUST_CHECK;
-
-#endif

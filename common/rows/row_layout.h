@@ -1,7 +1,6 @@
 /* The tables of a job, as all processes know them. Tables that are looked up by the same columns share one list of
  * keys, which is built, sent and sorted once. */
-#ifndef GRADWIRE_COMMON_ROWS_ROW_LAYOUT_H
-#define GRADWIRE_COMMON_ROWS_ROW_LAYOUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -104,5 +103,3 @@ static inline void row_counts_add(struct row_counts *to, const struct row_counts
     ROW_COUNTS(X)
 #undef X
 }
-
-#endif

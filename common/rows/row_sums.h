@@ -1,7 +1,6 @@
 /* Gradients of rows by key, for one leaf or summed over several: a node of the tree has them in addition to its
  * part of the flat block. Keys ascend, so a sum is a merge. Memory is kept for reuse. */
-#ifndef GRADWIRE_COMMON_ROWS_ROW_SUMS_H
-#define GRADWIRE_COMMON_ROWS_ROW_SUMS_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/rows/key.h"
@@ -42,5 +41,3 @@ void row_squares_add(double *squares, struct bucket_range of, const uint64_t *mi
 /* Returns the index of the first row of g (n, dim) whose sum of squares is not finite or exceeds `most`; n if
  * there is none. */
 uint32_t row_squares_beyond(const float *g, double most, uint32_t n, uint32_t dim);
-
-#endif

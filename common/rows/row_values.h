@@ -2,8 +2,7 @@
  * Keys and rows are in ascending order of the mixed key. Memory is kept for reuse.
  * Use by a task: row_values_want with its leaves' keys; then a reader, or the shards' replies, fill `w` for each
  * key; then row_values_copy for each leaf, on the leaf's thread. */
-#ifndef GRADWIRE_COMMON_ROWS_ROW_VALUES_H
-#define GRADWIRE_COMMON_ROWS_ROW_VALUES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,5 +72,3 @@ struct row_reader {
     bool in_one_pass; /* it scans all rows, so call it once, for all keys */
     bool untrained;   /* not all rows are trained yet: that some are missing has no meaning */
 };
-
-#endif

@@ -8,8 +8,7 @@
  * another one comes, the oldest is closed. At most HTTP_ACCEPTS are accepted in HTTP_TICK_MS; others wait in the
  * kernel. An answer is built completely in memory before it is sent, so a slow reader delays nobody. A stream of
  * events has no time limit; one more than HTTP_STREAMS_MAX gets 503. */
-#ifndef GRADWIRE_COMMON_SERVE_HTTP_H
-#define GRADWIRE_COMMON_SERVE_HTTP_H
+#pragma once
 
 #include <event2/http.h>
 #include <jansson.h>
@@ -102,5 +101,3 @@ void http_connection_ms(struct http *h, int64_t ms);
 /* Writes `status` as an HTML page: objects as tables, lists of objects as tables with a row for each. Returns
  * false if memory runs out. */
 bool http_page(struct evbuffer *out, const json_t *status, const char *not_ready);
-
-#endif

@@ -1,8 +1,7 @@
 /* The names by which clients may ask this process for something. A web site can give its own name the address of this process
  * (DNS rebinding): a browser then sends requests of the site's scripts here, and lets them read the answers. The header Host of
  * such a request has the site's name. */
-#ifndef GRADWIRE_COMMON_SERVE_HTTP_HOSTS_H
-#define GRADWIRE_COMMON_SERVE_HTTP_HOSTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ void http_place_names(const struct http_place *place, const char *own);
  * ERR_INPUT if it does. */
 enum err http_place_check(const struct http_place *place, const char *own, bool serves,
                           struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* The resources that this process uses, from the kernel: memory, CPU time, threads. */
-#ifndef GRADWIRE_COMMON_SERVE_VITALS_H
-#define GRADWIRE_COMMON_SERVE_VITALS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -30,5 +29,3 @@ struct vitals_note {
 
 /* Fills *n, which must not move afterwards. `http_fd`: the listening socket of HTTP, or -1. Thread: any. */
 void vitals_note_make(struct vitals_note *n, int http_fd);
-
-#endif

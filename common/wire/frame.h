@@ -1,6 +1,5 @@
 /* A frame: a header of 24 bytes (little-endian), perhaps checksums, a head, a body. proto/README.md defines it. */
-#ifndef GRADWIRE_COMMON_WIRE_FRAME_H
-#define GRADWIRE_COMMON_WIRE_FRAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -137,5 +136,3 @@ void frame_explain(const uint8_t in[FRAME_HEADER_BYTES], const struct frame_limi
 const char *frame_type_str(uint16_t type);
 /* Returns bits of enum frame_to; 0 for an unknown number. */
 unsigned frame_to(uint32_t type);
-
-#endif

@@ -1,6 +1,5 @@
 /* Conversions between our types and the protobuf-c messages of proto/gradwire.proto. */
-#ifndef GRADWIRE_COMMON_WIRE_MSG_H
-#define GRADWIRE_COMMON_WIRE_MSG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,5 +68,3 @@ enum { WORKER_NAME_BYTES = 24 };
 
 /* Writes and returns how texts for users name this worker: "worker 1", "the chief". Any number is allowed. */
 const char *worker_name(char out[WORKER_NAME_BYTES], uint32_t worker, bool separate_chief);
-
-#endif

@@ -1,8 +1,7 @@
 /* Columns as Apache Arrow has them: its C data interface (https://arrow.apache.org/docs/format/CDataInterface.html), which types of
  * them are read, and their values as texts and numbers. And the table of functions of the module gradwire-arrow, which alone links
  * Arrow: its threads and exceptions stay inside. */
-#ifndef GRADWIRE_DATA_ARROW_ARROW_H
-#define GRADWIRE_DATA_ARROW_ARROW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -127,5 +126,4 @@ size_t arrow_shortest(double v, char out[static ARROW_TEXT_BYTES]);
 void arrow_list(const struct arrow_type *t, const struct ArrowArray *a, int64_t at, int64_t *begin,
                 int64_t *end);
 
-#endif
 #endif

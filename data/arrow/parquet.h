@@ -1,6 +1,5 @@
 /* Parquet files, one after the other, in pieces of a few rows as Arrow has them. The module gradwire-arrow decodes them (arrow.h). */
-#ifndef GRADWIRE_DATA_ARROW_PARQUET_H
-#define GRADWIRE_DATA_ARROW_PARQUET_H
+#pragma once
 
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -104,5 +103,3 @@ enum err parquet_digest(const struct parquet_piece *q, uint8_t digest[static 32]
 /* Memory until parquet_let_go, aligned as a double; NULL: there is none. */
 void *parquet_hold(struct parquet_piece *q, size_t bytes);
 void parquet_let_go(struct parquet_piece *q);
-
-#endif

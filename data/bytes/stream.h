@@ -1,7 +1,6 @@
 /* The decompressed bytes of a data file: plain, gzip or zstd, recognized by the file's first bytes, not by its name;
  * or of a member of a zip archive. All readers of formats use it. */
-#ifndef GRADWIRE_DATA_BYTES_STREAM_H
-#define GRADWIRE_DATA_BYTES_STREAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ uint64_t stream_likely_bytes(const struct stream *s);
 int stream_is_compressed(const struct stream *s);
 
 void stream_close(struct stream *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* Numbers as buckets: a column of numbers becomes ids, like a category. Pure. */
-#ifndef GRADWIRE_DATA_CORE_BUCKETS_H
-#define GRADWIRE_DATA_CORE_BUCKETS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -64,5 +63,3 @@ void quantiles_count(struct quantiles *q, double x);
 enum err quantiles_end_round(struct quantiles *q) MUST_CHECK;
 /* After the last round: value (n), rising. */
 void quantiles_values(const struct quantiles *q, double *value);
-
-#endif

@@ -2,8 +2,7 @@
  * without a copy: values, a validity bitmap and, of lists, offsets. A text of a file is a view of it, 8 bytes. The reader of a
  * format makes batches, and meaning/encode.h makes rows of cells of them. A batch owns nothing. Of Arrow's strings a reader makes
  * views; `values` and `list` begin at the batch's first row (Arrow has an offset). A value within a list cannot be null. */
-#ifndef GRADWIRE_DATA_CORE_COLUMN_BATCH_H
-#define GRADWIRE_DATA_CORE_COLUMN_BATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ static inline struct batch_text batch_text(const struct batch_column *c, uint32_
     const struct batch_view *v = (const struct batch_view *)c->values + i;
     return (struct batch_text){c->base + v->at, v->bytes};
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Estimates how many rows the tables of a job will have: the number of different keys in the rows of a data set, list
  * by list. Of a large set some blocks of rows are counted, and the keys of the others follow from how often keys came. Pure. */
-#ifndef GRADWIRE_DATA_CORE_KEY_GROWTH_H
-#define GRADWIRE_DATA_CORE_KEY_GROWTH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -52,5 +51,3 @@ struct key_growth {
  * "Nonparametric maximum likelihood estimation of population size based on the counting distribution"). It tells how many
  * of the keys that did not come will come in the other blocks. */
 void key_growth_finish(struct key_growth *g, const struct key_sample *sample, uint32_t lists);
-
-#endif

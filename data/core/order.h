@@ -1,7 +1,6 @@
 /* Decides which rows make which batch, where all rows are shuffled or where they are a stream, and which rows are held out of
  * training (data.validation). Pure. */
-#ifndef GRADWIRE_DATA_CORE_ORDER_H
-#define GRADWIRE_DATA_CORE_ORDER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ struct lanes_span {
 struct lanes_span lanes_windows(const struct lanes *l, uint64_t id, uint32_t lane);
 /* The rows of a window. */
 struct lanes_span lanes_window_rows(const struct lanes *l, uint32_t lane, uint64_t window);
-
-#endif

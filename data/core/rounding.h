@@ -1,7 +1,6 @@
 /* Whether float32, or float64, is enough for the numbers of a column: estimates how many different numbers it has, and how many
  * of them are left. Pure. */
-#ifndef GRADWIRE_DATA_CORE_ROUNDING_H
-#define GRADWIRE_DATA_CORE_ROUNDING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ void rounding_join(struct rounding *r, const struct rounding *other);
 bool rounding_counts_lose(const struct rounding_counts *c, double share, double *numbers,
                           double *left);
 bool rounding_loses(const struct rounding *r, double share, double *numbers, double *left);
-
-#endif

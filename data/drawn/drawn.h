@@ -1,6 +1,5 @@
 /* Synthetic text (data.synthetic: census, clicks) that is read like a csv file. */
-#ifndef GRADWIRE_DATA_DRAWN_DRAWN_H
-#define GRADWIRE_DATA_DRAWN_DRAWN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ size_t drawn_read(struct drawn *d, char *out, size_t bytes);
  * for 100,000 rows. Errors: ERR_NOMEM. Thread: any. */
 enum err planted_measure(const struct job *job, double *auc, double *logloss,
                          struct errmsg *e) MUST_CHECK;
-
-#endif

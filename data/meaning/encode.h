@@ -1,7 +1,6 @@
 /* A batch of columns becomes packed rows of cells (schema.h): numbers, words, keys, crosses, labels, weights. The one place where
  * values get their meaning, whatever format and program they come from. It opens no file, and starts no thread. */
-#ifndef GRADWIRE_DATA_MEANING_ENCODE_H
-#define GRADWIRE_DATA_MEANING_ENCODE_H
+#pragma once
 
 #include "data/meaning/meaning.h"
 #include "data/text/csv_hint.h"
@@ -104,5 +103,3 @@ static inline uint32_t encode_batch_rows(const struct table_schema *s)
 enum err encode_batch(const struct meaning *m, const struct meaning_field *field,
                       const struct column_batch *b, uint32_t sampled, struct learned *t,
                       struct encoded_rows *out) MUST_CHECK;
-
-#endif

@@ -1,8 +1,7 @@
 /* The encoding that a checkpoint defines: reads the encoding.json (docs/reference/encoding.md) of an earlier job into
  * the schema by which this job's rows are read. The input columns must be the same, in the same order; other columns
  * can differ. */
-#ifndef GRADWIRE_DATA_MEANING_ENCODING_GIVEN_H
-#define GRADWIRE_DATA_MEANING_ENCODING_GIVEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,4 +28,3 @@ bool encoding_given_teaches(const struct encoding_given *g);
  * named; ERR_CORRUPT: not such a file; ERR_NOMEM. */
 enum err encoding_given_take(struct table_schema *s, const struct encoding_given *g,
                              struct errmsg *e) MUST_CHECK;
-#endif

@@ -1,7 +1,6 @@
 /* How the values of rows are read: the markers of missing values, the classes of labels, and whether categories learn their
  * words; and the words for a value that does not fit its column. The same for all rows of a data set, and never changed. */
-#ifndef GRADWIRE_DATA_MEANING_MEANING_H
-#define GRADWIRE_DATA_MEANING_MEANING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -114,5 +113,3 @@ bool meaning_takes_hint(const struct meaning *m, const struct meaning_fault *f,
 enum { MEANING_WHY_BYTES = 300 };
 void meaning_why(const struct meaning *m, const struct meaning_fault *f, const char *hint,
                  char why[static MEANING_WHY_BYTES]);
-
-#endif

@@ -1,7 +1,6 @@
 /* The columns of rows, and the layout of a row: 4 bytes a cell (8 for a number that is still to be scaled), a category
  * as its word's number. A batch gets the cells as features, categories as one-hot. */
-#ifndef GRADWIRE_DATA_MEANING_SCHEMA_H
-#define GRADWIRE_DATA_MEANING_SCHEMA_H
+#pragma once
 
 #include <stdint.h>
 
@@ -277,4 +276,3 @@ bool schema_input_is_id(const struct schema_input *in);
 bool schema_input_grows(const struct schema_input *in);
 /* Convert a row's cells to features. x: (features). Thread: any. */
 void table_features(const struct table_schema *s, const uint32_t *cells, float *x);
-#endif

@@ -1,6 +1,5 @@
 /* Words and their numbers, in the order in which they were added. */
-#ifndef GRADWIRE_DATA_MEANING_VOCABULARY_H
-#define GRADWIRE_DATA_MEANING_VOCABULARY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ const char *vocabulary_text(const struct vocabulary *v, uint32_t number, size_t 
 /* Remove all words, keep the memory. */
 void vocabulary_clear(struct vocabulary *v);
 void vocabulary_close(struct vocabulary *v);
-
-#endif

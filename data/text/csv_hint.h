@@ -1,7 +1,6 @@
 /* Hints at the key that a user has probably forgotten, when a line of csv does not fit the job. They use only the
  * text. Pure. */
-#ifndef GRADWIRE_DATA_TEXT_CSV_HINT_H
-#define GRADWIRE_DATA_TEXT_CSV_HINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ const char *csv_hint_excel(const char *line, size_t bytes);
 enum { CSV_HINT_BYTES = 80 };
 const char *csv_hint_delimiter(char out[static CSV_HINT_BYTES], const struct job_csv *job,
                                const char *line, size_t bytes, uint32_t wanted);
-
-#endif

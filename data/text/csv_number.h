@@ -1,6 +1,5 @@
 /* Converts decimal text to a float or a double. */
-#ifndef GRADWIRE_DATA_TEXT_CSV_NUMBER_H
-#define GRADWIRE_DATA_TEXT_CSV_NUMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ static inline bool csv_number_digits(const char *text, size_t bytes, double *out
 /* Returns whether csv_number, or csv_number_wide, has refused a number because it is too large for a float. */
 bool csv_number_is_large(const char *text, size_t bytes);
 #define CSV_NUMBER_LARGE "is too large for float32, which ends at 3.4e38"
-
-#endif

@@ -1,8 +1,7 @@
 /* Finds the ends of the fields and rows of csv text, 64 bytes at a time, with the same result at every SIMD level
  * (common/math/kernels.h chooses the level). docs/reference/data.md has the rules for quotes: a quote counts only at
  * the start of a field. */
-#ifndef GRADWIRE_DATA_TEXT_CSV_SCAN_H
-#define GRADWIRE_DATA_TEXT_CSV_SCAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,5 +63,3 @@ struct csv_findings csv_scan_findings(const char *text, size_t bytes, const stru
 bool csv_is_escaped(const char *begin, const char *at, char escape);
 /* The bytes of a row without the '\r' of its line end. */
 size_t csv_without_return(const struct csv_grammar *g, const char *text, size_t bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* Recognizes by its first bytes a file that is not text of UTF-8: text of UTF-16 or UTF-32, an archive, a table of another format.
  * Pure. */
-#ifndef GRADWIRE_DATA_TEXT_TEXT_ENCODING_H
-#define GRADWIRE_DATA_TEXT_TEXT_ENCODING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ enum { TEXT_NULS_LEAST = 8 };
     "has NUL bytes in a row, as a crash leaves them at the end of a file; remove them: tr -d "     \
     "'\\0' < FILE > NEW"
 bool text_has_nuls(const char *line, size_t bytes);
-
-#endif

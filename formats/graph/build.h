@@ -1,7 +1,6 @@
 /* The graph while it is made. After the first error a builder does nothing more: its functions then return 0, so only the
  * end of the work checks b->err. */
-#ifndef GRADWIRE_FORMATS_GRAPH_BUILD_H
-#define GRADWIRE_FORMATS_GRAPH_BUILD_H
+#pragma once
 
 #include "formats/graph/graph.h"
 
@@ -78,5 +77,3 @@ uint32_t encode_keys(struct build *b, uint32_t column, uint32_t *weights);
 /* tables.c: make room for what layers find in tables; the output of a layer that looks up a table. */
 void tables_begin(struct build *b);
 uint32_t table_layer_build(struct build *b, uint32_t layer);
-
-#endif

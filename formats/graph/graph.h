@@ -8,8 +8,7 @@
  * Inputs (docs/reference/export.md): with columns, one for each column that is used, named as the column (a column
  * without a name: column_N, counted from 1); otherwise one, `input`. A layer that looks up a table that is not inside the
  * graph is an input, too: the layer's output (n, width), with its bias, named as the layer. */
-#ifndef GRADWIRE_FORMATS_GRAPH_GRAPH_H
-#define GRADWIRE_FORMATS_GRAPH_GRAPH_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -186,5 +185,3 @@ static inline const struct graph_value *graph_input_of(const struct graph *g,
 uint64_t graph_elems(const struct graph_value *v);
 /* The bytes of an element: 4, 8, 8, 1; 0 for text. */
 size_t graph_type_bytes(enum graph_type t);
-
-#endif

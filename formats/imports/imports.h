@@ -3,8 +3,7 @@
  * Happy path: the file's nodes, one by one -> a sketch of layers (sketch.h) and the values of their tensors -> our model of
  * these layers, whose tensors get these values.
  * Failure modes: the file is damaged; it has operators or options that a job cannot have: all of them are listed. */
-#ifndef GRADWIRE_FORMATS_IMPORTS_IMPORTS_H
-#define GRADWIRE_FORMATS_IMPORTS_IMPORTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,5 +70,3 @@ bool named_is_safetensors(const char *path);
 enum err named_read(struct named *m, const char *path, const struct job *job,
                     const char *const *renames, size_t n_renames, struct errmsg *e) MUST_CHECK;
 void named_close(struct named *m);
-
-#endif

@@ -1,6 +1,5 @@
 /* A node of an ONNX graph that is taken over, and what the files of the operators share. */
-#ifndef GRADWIRE_FORMATS_IMPORTS_ONNX_STEP_H
-#define GRADWIRE_FORMATS_IMPORTS_ONNX_STEP_H
+#pragma once
 
 #include "formats/imports/onnx_walk.h"
 
@@ -60,5 +59,3 @@ bool step_are_sides(const struct step *s, const int64_t axis[2]);
 const Onnx__Tensor *step_bias_after(const struct step *s, uint64_t units);
 /* Fill n values; a tensor of one element gives all of them. */
 void step_fill(float *to, const Onnx__Tensor *t, uint64_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* The elements of an ONNX tensor and the attributes of a node. Nothing in them is trusted. */
-#ifndef GRADWIRE_FORMATS_IMPORTS_ONNX_TENSOR_H
-#define GRADWIRE_FORMATS_IMPORTS_ONNX_TENSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ bool onnx_text_is(const Onnx__Node *n, const char *name, const char *text);
  * below it, are read; neither the file nor a folder on the way to it may be a link.
  * Owns: the graph, as the rest of it. Errors: ERR_INPUT, ERR_IO, ERR_NOMEM; the text names the tensor. */
 enum err onnx_external_read(Onnx__Graph *g, const char *path, struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -3,8 +3,7 @@
  *
  * ONNX has channels first: (n, channels, height, width). A job has them last. A value of the graph is the output of a layer
  * of the job with the axes in either order, and kernels are read in the order that the job needs. */
-#ifndef GRADWIRE_FORMATS_IMPORTS_ONNX_WALK_H
-#define GRADWIRE_FORMATS_IMPORTS_ONNX_WALK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -111,5 +110,3 @@ bool walk_read_as_image(const struct walk *w, const char *name);
 /* onnx_nodes.c: take over one node. A part that a job cannot have is refused in the sketch; the node's output is then not
  * known. */
 void walk_node(struct walk *w, size_t at);
-
-#endif

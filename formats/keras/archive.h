@@ -1,7 +1,6 @@
 /* A .keras archive: a zip file with metadata.json, config.json and model.weights.h5, which are stored without compression
  * and without times. */
-#ifndef GRADWIRE_FORMATS_KERAS_ARCHIVE_H
-#define GRADWIRE_FORMATS_KERAS_ARCHIVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ enum err archive_read(const char *path, char **config, size_t *bytes, int *weigh
 /* Add the whole file `fd`, by a descriptor of its own, to an archive as a member without compression and time. It is read when
  * the archive is closed. False: libzip has the error. */
 bool archive_add_file(zip_t *zip, const char *name, int fd, zip_flags_t encoding);
-
-#endif

@@ -1,7 +1,6 @@
 /* config.json of Keras 3, as the part `model:` of a job file: layers with Keras' names, options and inputs, the loss and the
  * metrics. Pure; nothing in the text is trusted. All that a job cannot have is listed, not only the first. */
-#ifndef GRADWIRE_FORMATS_KERAS_CONFIG_H
-#define GRADWIRE_FORMATS_KERAS_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,4 +33,3 @@ struct config {
  * Errors: ERR_INPUT: no such model, or the list is not empty; ERR_NOMEM. */
 enum err config_read(struct config *c, const char *text, size_t bytes, const char *name,
                      bool trained, char **refused, struct errmsg *e) MUST_CHECK;
-#endif

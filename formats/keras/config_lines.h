@@ -1,6 +1,5 @@
 /* The inside of config.h: what the readers of layers write to. */
-#ifndef GRADWIRE_FORMATS_KERAS_CONFIG_LINES_H
-#define GRADWIRE_FORMATS_KERAS_CONFIG_LINES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ void config_read_compiled(struct config *c, struct config_lines *to, const json_
 const char *config_show(const json_t *value, char out[CONFIG_SHOWN_BYTES]);
 /* Write the shortest decimal number of a float. */
 void config_write_real(FILE *to, double x);
-
-#endif

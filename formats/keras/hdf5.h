@@ -3,8 +3,7 @@
  * Happy path: the child reads one open file and writes another, and exits with 0.
  * Failure modes: the child says what is wrong, crashes, or is still running at the deadline: then it is killed. All of these
  * are errors that name the file, and change nothing but the file that it writes. */
-#ifndef GRADWIRE_FORMATS_KERAS_HDF5_H
-#define GRADWIRE_FORMATS_KERAS_HDF5_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ struct hdf5_call {
  * program. Errors: ERR_INPUT: the program is not installed, or it refuses the file; ERR_CORRUPT: the file is damaged, or the
  * child crashed; ERR_TIMEOUT; ERR_IO; ERR_NOMEM. Thread: any; waits for the child. */
 enum err hdf5_run(const struct hdf5_call *call, struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* Trained models as .keras archives of Keras 3, and models of Keras as a job's. */
-#ifndef GRADWIRE_FORMATS_KERAS_KERAS_H
-#define GRADWIRE_FORMATS_KERAS_KERAS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -42,5 +41,3 @@ bool keras_is_model(const char *path);
  * ERR_TIMEOUT, ERR_IO, ERR_NOMEM; their text names the file. */
 enum err keras_import(struct imported *m, const char *path, char **refused,
                       struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* Keras's layers: their classes, their options, read and written, and the order of their weights. */
-#ifndef GRADWIRE_FORMATS_KERAS_LAYERS_H
-#define GRADWIRE_FORMATS_KERAS_LAYERS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -60,5 +59,3 @@ enum { KERAS_GROUP_BYTES = 192 };
 /* The weights of a layer in Keras's order, as the ends of our tensors' names; a layer lacks most of them. */
 enum { KERAS_WEIGHTS = 7 };
 extern const char *const keras_weights[KERAS_WEIGHTS];
-
-#endif

@@ -1,7 +1,6 @@
 /* A job's model as layers of Keras, in the order in which Keras lists them. Some of our layers become several of Keras':
  * columns are cut out of the features by Reshape, Cropping1D, Concatenate and Flatten. */
-#ifndef GRADWIRE_FORMATS_KERAS_NETWORK_H
-#define GRADWIRE_FORMATS_KERAS_NETWORK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ const struct network_layer *network_input(const struct network *n, uint32_t i);
 json_t *network_shape(bool batch, uint32_t rank, const uint32_t *dim);
 /* The shortest decimal number that reads back as x. */
 json_t *network_real(float x);
-
-#endif

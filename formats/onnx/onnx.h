@@ -1,8 +1,7 @@
 /* A graph as an ONNX file (https://onnx.ai/onnx/operators/), with the standard operators of version 18 and LabelEncoder
  * of ai.onnx.ml version 2, which onnxruntime runs from release 1.15 on. The graph's inputs and its output keep their
  * names; all weights are in the file. */
-#ifndef GRADWIRE_FORMATS_ONNX_ONNX_H
-#define GRADWIRE_FORMATS_ONNX_ONNX_H
+#pragma once
 
 #include "common/base/err.h"
 #include "formats/graph/graph.h"
@@ -14,5 +13,3 @@ enum err onnx_write(const char *path, const struct graph *g, graph_told *told,
 
 /* The bytes that a key and the number of its row take in the file: graph_options.key_bytes. */
 uint64_t onnx_key_bytes(uint64_t key, uint64_t number);
-
-#endif

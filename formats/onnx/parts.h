@@ -5,8 +5,7 @@
  * node is made in the order that it needs or that its inputs already have. Transposes are added when another order is asked for.
  *
  * Failure modes: no memory: the calls return NULL, accept NULL for a node, and onnx->memory.failed tells. */
-#ifndef GRADWIRE_FORMATS_ONNX_PARTS_H
-#define GRADWIRE_FORMATS_ONNX_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ Onnx__DataType onnx_type(enum graph_type t);
 
 /* lower.c: make all nodes of the graph, and its output under its name. */
 void onnx_lower(struct onnx *o);
-
-#endif

@@ -2,8 +2,7 @@
  * other nodes read it by the node's name.
  *
  * Failure modes: no memory: the calls return NULL, accept NULL for a node, and nodes->memory.failed tells. */
-#ifndef GRADWIRE_FORMATS_TENSORFLOW_NODES_H
-#define GRADWIRE_FORMATS_TENSORFLOW_NODES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,5 +63,3 @@ void lowering_run(struct nodes *n, const struct graph *g, const char **name, con
 Tensorflow__DataType lowering_type(enum graph_type t);
 /* GRAPH_ROWS is -1. */
 Tensorflow__TensorShape *lowering_shape(struct nodes *n, const struct graph_value *v);
-
-#endif

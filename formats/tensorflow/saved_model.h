@@ -4,8 +4,7 @@
  *
  * Tables of words are filled by the operation that the signature __saved_model_init_op names. TensorFlow and TensorFlow
  * Serving run it when they load the model. */
-#ifndef GRADWIRE_FORMATS_TENSORFLOW_SAVED_MODEL_H
-#define GRADWIRE_FORMATS_TENSORFLOW_SAVED_MODEL_H
+#pragma once
 
 #include "common/base/err.h"
 #include "formats/graph/graph.h"
@@ -21,5 +20,3 @@ enum err saved_model_write(const char *path, const struct graph *g, graph_told *
  * each input, and changes characters of the name for that. Other programs, such as TensorFlow Serving, load any.
  * Errors: ERR_INPUT names the inputs, ERR_NOMEM. */
 enum err saved_model_check_names(const struct graph *g, struct errmsg *e) MUST_CHECK;
-
-#endif

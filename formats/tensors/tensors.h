@@ -1,6 +1,5 @@
 /* A list of named float32 tensors in a safetensors file without gaps: how gradwire-hdf5 and its callers exchange weights. */
-#ifndef GRADWIRE_FORMATS_TENSORS_TENSORS_H
-#define GRADWIRE_FORMATS_TENSORS_TENSORS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ enum err tensors_write_header(const struct tensors *t, int fd, const char *path,
 /* Read all of `bytes` at an offset of the file. Errors: ERR_IO; ERR_CORRUPT: the file ends before. */
 enum err tensors_read_values(int fd, const char *path, void *out, uint64_t bytes, uint64_t at,
                              struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* The flags of `gradwire train` and `gradwire rank` as values. */
-#ifndef GRADWIRE_LAUNCH_BASE_OPTIONS_H
-#define GRADWIRE_LAUNCH_BASE_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ int control_logs(int argc, char **argv);
 /* argv[0] is the command. Returns the exit code. 0: listed, or all named directories were removed. 1: at least one was not
  * removed. 2: DIR is not a job's directory and no DIR.N exists, or the named number does not exist. */
 int old_main(int argc, char **argv);
-
-#endif

@@ -1,6 +1,5 @@
 /* The output directory DIR: its lock, moving it aside, and the launcher's files in DIR/processes. */
-#ifndef GRADWIRE_LAUNCH_BASE_RUNDIR_H
-#define GRADWIRE_LAUNCH_BASE_RUNDIR_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -31,5 +30,3 @@ enum err rundir_file(const char *dir, const char *name, char out[PATH_MAX],
  * host. Errors: ERR_IO; ERR_STATE this process no longer holds DIR. */
 enum err rundir_put(const char *dir, const char *name, const void *data, size_t bytes,
                     struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -2,8 +2,7 @@
  *
  * If the terminal is made narrower, most terminals wrap the progress line, which then takes several rows. The launcher
  * clears as many rows as the line takes at the terminal's present width. */
-#ifndef GRADWIRE_LAUNCH_BASE_SAY_H
-#define GRADWIRE_LAUNCH_BASE_SAY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ void say_plain(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 /* Draw the progress line (ASCII), cut to the terminal's width; "" removes it. Does nothing if stderr is not a terminal. */
 void say_status(const char *text);
-
-#endif

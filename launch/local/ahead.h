@@ -1,8 +1,7 @@
 /* Checks a job before its first process starts. The worker program builds the model and reports how much memory the
  * processes will need on a host. Only the worker program knows models, so the launcher runs it, on each host for the
  * processes there. */
-#ifndef GRADWIRE_LAUNCH_LOCAL_AHEAD_H
-#define GRADWIRE_LAUNCH_LOCAL_AHEAD_H
+#pragma once
 
 #include "launch/local/crew.h"
 
@@ -33,5 +32,3 @@ bool ahead_count(uint32_t workers, uint32_t cores, const char *flag, char text[A
 /* Check a job of `train` before its processes start, and print warnings. With --hosts only the model is checked,
  * because each host checks its own memory (launch/remote/check.h). Errors and blocking: as ahead_ask. */
 enum err ahead_look(const struct options *o, const struct site *site, struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* The processes of a job, and the command line of each. */
-#ifndef GRADWIRE_LAUNCH_LOCAL_CREW_H
-#define GRADWIRE_LAUNCH_LOCAL_CREW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -112,5 +111,3 @@ enum err crew_settle_here(struct crew *c, const struct options *o, const struct 
 enum err crew_make_argv(struct crew *c, uint32_t i, const struct options *o, const struct job *job,
                         const struct site *site, const uint32_t *site_of, const struct handed *fds,
                         struct errmsg *e) MUST_CHECK;
-
-#endif

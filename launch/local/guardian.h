@@ -16,8 +16,7 @@
  *   ignores the signals of a terminal.
  * The guardian inherits DIR/lock (common/process/dirlock.h), so DIR stays locked until the last process has ended. It knows
  * processes, not process groups, because the launcher's children start no processes. */
-#ifndef GRADWIRE_LAUNCH_LOCAL_GUARDIAN_H
-#define GRADWIRE_LAUNCH_LOCAL_GUARDIAN_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -48,5 +47,3 @@ void guardian_close(struct guardian *g);
 
 /* The guardian's main function; `fd` is its end of the socket pair. Returns its exit code. */
 int guardian_main(int fd);
-
-#endif

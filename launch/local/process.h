@@ -1,7 +1,6 @@
 /* One process of the job as the supervisor sees it: its state, its log, and the operations of the host on which it runs
  * (crew.h: this host; remote/fleet.h: another host). */
-#ifndef GRADWIRE_LAUNCH_LOCAL_PROCESS_H
-#define GRADWIRE_LAUNCH_LOCAL_PROCESS_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -90,5 +89,3 @@ struct log_line {
 
 /* False: the line has another format, for example because a library printed it; *l is unchanged. */
 bool log_line_parse(struct log_line *l, const char *line);
-
-#endif

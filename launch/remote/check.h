@@ -1,7 +1,6 @@
 /* A runner's checks of its own host before a job begins, as JSON answers. All functions block: they read files and connect.
  * Each problem is a text without the host's name. */
-#ifndef GRADWIRE_LAUNCH_REMOTE_CHECK_H
-#define GRADWIRE_LAUNCH_REMOTE_CHECK_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@ json_t *check_shared(const json_t *ask);
 
 /* hex = the SHA-256 of a file. False: the file cannot be read. */
 bool check_hash_file(const char *path, char hex[static SHA256_HEX_BYTES]);
-
-#endif

@@ -8,8 +8,7 @@
  *   decide), and the launcher connects again after 1 s, doubling to 10 s. The new runner waits until all processes of the old
  *   one have ended, and binds the same ports; then the awaited processes start there.
  * - A host with a ps or the chief stays away for ps_rejoin_s: the job ends. */
-#ifndef GRADWIRE_LAUNCH_REMOTE_FLEET_H
-#define GRADWIRE_LAUNCH_REMOTE_FLEET_H
+#pragma once
 
 #include <event2/event.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ enum err fleet_serve_page(struct fleet *f, struct errmsg *e) MUST_CHECK;
 void fleet_close(struct fleet *f);
 /* Closes it first. Takes NULL. */
 void fleet_free(struct fleet *f);
-
-#endif

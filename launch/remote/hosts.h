@@ -1,5 +1,4 @@
-#ifndef GRADWIRE_LAUNCH_REMOTE_HOSTS_H
-#define GRADWIRE_LAUNCH_REMOTE_HOSTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ struct roles {
  * such a process; ERR_NOMEM. */
 enum err hosts_place(const struct hosts *h, const struct roles *r, uint32_t *host_of,
                      struct problems *p) MUST_CHECK;
-
-#endif

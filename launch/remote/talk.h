@@ -4,8 +4,7 @@
  * header of 12 bytes (little-endian: payload bytes u32, type u32, process u32), and the payload: a JSON object, or raw bytes
  * for OUT, PROGRESS and WEB_DATA. Each side sends at least one message every TALK_PING_MS, so a connection that was silent
  * for TALK_SILENCE_MS is lost. */
-#ifndef GRADWIRE_LAUNCH_REMOTE_TALK_H
-#define GRADWIRE_LAUNCH_REMOTE_TALK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -184,5 +183,3 @@ bool link_reaped(struct link *l, pid_t pid);
 void link_hang_up(struct link *l);
 void link_wait(struct link *l, int64_t began_ms);
 void link_free(struct link *l);
-
-#endif

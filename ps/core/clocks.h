@@ -3,8 +3,7 @@
  * batches that it has finished since then and that this shard has applied. A worker has a clock for each of its
  * incarnations. A worker at clock c may read if no live worker's clock is below c - s. A worker without a batch is idle
  * and delays no other worker. A worker that begins enters at the least live clock. Pure. */
-#ifndef GRADWIRE_PS_CORE_CLOCKS_H
-#define GRADWIRE_PS_CORE_CLOCKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ void clocks_drop(struct clocks *c, uint32_t worker, uint64_t below);
 
 /* True: a worker at `clock` may read now. staleness: the bound s. */
 bool clocks_may_read(const struct clocks *c, uint64_t clock, uint64_t staleness);
-
-#endif

@@ -1,8 +1,7 @@
 /* The sync gate: keeps, for each chunk, the nodes of the step's tree that have arrived. A chunk is complete when all of its
  * leaves have arrived. Its sum has the same bits for any senders and any order of arrival. Pure: no I/O, no clock, no
  * locks. */
-#ifndef GRADWIRE_PS_CORE_GATE_H
-#define GRADWIRE_PS_CORE_GATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +83,3 @@ void gate_disown(struct gate *g);
 void gate_add_missing(const struct gate *g, uint32_t chunk, struct tree_leaves *to);
 /* The first leaf that a chunk lacks, or `leaves` if it lacks none. For messages to people. */
 uint32_t gate_first_missing(const struct gate *g, uint32_t chunk);
-
-#endif

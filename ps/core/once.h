@@ -1,8 +1,7 @@
 /* Exactly once in async: a shard applies the pair (batch id, chunk) once, however often a push is retried or a batch is
  * recomputed. Parts of tables count as chunks with numbers after the last chunk.
  * `resolved` has the ids with all chunks applied, `partial` the ids with only some chunks applied. Pure. */
-#ifndef GRADWIRE_PS_CORE_ONCE_H
-#define GRADWIRE_PS_CORE_ONCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ void once_restore(struct once *o, const struct ids *resolved);
 enum once_verdict once_look(struct once *o, uint64_t id, uint32_t chunk);
 /* Mark the pair as applied if the verdict is ONCE_APPLY or ONCE_LAST. */
 enum once_verdict once_admit(struct once *o, uint64_t id, uint32_t chunk);
-
-#endif

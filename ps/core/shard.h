@@ -10,8 +10,7 @@
  * Failure modes: a message of another generation (refused with the present generation, the connection stays open); a
  * push of an earlier step (a duplicate, answered with the present parameters); a message that does not fit the plan
  * (ERR_PROTO: the shell closes the connection). */
-#ifndef GRADWIRE_PS_CORE_SHARD_H
-#define GRADWIRE_PS_CORE_SHARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -194,5 +193,3 @@ struct shard_facts {
 struct shard_facts shard_facts(const struct shard *s);
 /* Write a line for people that names what the shard waits for ("step 1200: waiting for microbatch 2 (of 0 to 3)"). */
 void shard_waits_for(const struct shard *s, char *out, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* The state of a shard in async, which other modes build on. */
-#ifndef GRADWIRE_PS_CORE_SHARD_ASYNC_H
-#define GRADWIRE_PS_CORE_SHARD_ASYNC_H
+#pragma once
 
 #include "common/rows/key.h"
 #include "ps/core/once.h"
@@ -67,5 +66,3 @@ uint64_t shard_stale_divisor(const struct shard *s, uint64_t staleness);
 void shard_stale_part_count(struct shard *s, uint32_t worker, uint32_t part, uint64_t staleness);
 /* Fill m->staleness. Errors: ERR_NOMEM: m->staleness stays empty. */
 enum err shard_stale_status(struct shard *s, Gradwire__ShardStatus *m) MUST_CHECK;
-
-#endif

@@ -1,6 +1,5 @@
 /* A shard's tables: rows that come in and go out. How a step or a batch changes them is the mode's part. */
-#ifndef GRADWIRE_PS_CORE_SHARD_ROWS_H
-#define GRADWIRE_PS_CORE_SHARD_ROWS_H
+#pragma once
 
 #include "ps/core/shard.h"
 #include "ps/rows/row_push.h"
@@ -71,5 +70,3 @@ enum err shard_rows_wait(struct shard *s, struct shard_peer *of, const Gradwire_
 void shard_rows_answer_ask(struct shard *s, struct shard_peer *of, struct shard_ask *ask);
 void shard_rows_answer_waiting(struct shard *s);
 void shard_rows_drop_asks(struct shard_peer *of); /* frees their keys, too */
-
-#endif

@@ -11,8 +11,7 @@
  *     accept, redo, trust, step, parts, guard, round, sync
  *     stale, async, ssp, delta, geo, remainder
  *     shard                           incoming messages */
-#ifndef GRADWIRE_PS_CORE_SHARD_STATE_H
-#define GRADWIRE_PS_CORE_SHARD_STATE_H
+#pragma once
 
 #include "common/codec/codec.h"
 #include "common/parameters/limits.h"
@@ -387,5 +386,3 @@ enum err shard_delta_turn(const struct shard *s, const struct shard_peer *peer,
  * `body` is NULL or the push's round is over. True: all chunks of the round are added, and the round is over. */
 bool shard_delta_take(struct shard *s, struct delta *of, const Gradwire__Push *m,
                       const struct buffer *body, shard_delta_add *add, uint32_t *added);
-
-#endif

@@ -1,6 +1,5 @@
 /* The state of a shard in sync mode: the step that is being made. */
-#ifndef GRADWIRE_PS_CORE_SHARD_SYNC_H
-#define GRADWIRE_PS_CORE_SHARD_SYNC_H
+#pragma once
 
 #include "common/parameters/epochs.h"
 #include "common/parameters/norm.h"
@@ -189,5 +188,3 @@ bool shard_round_decide(struct shard *s, const Gradwire__StepDecision *m);
 void shard_round_adopt(struct shard *s, const Gradwire__Settings *m, uint64_t from_step);
 /* A step is complete, and shard.step is the next one: apply the keys that are valid from it on. */
 void shard_round_turn(struct shard *s);
-
-#endif

@@ -4,8 +4,7 @@
  * Each bucket has its own sketch: a matrix of counters with ROW_SKETCH_ROWS rows (count-min: Cormode and Muthukrishnan
  * 2005). A key has one counter in each row of the matrix. A touch increments only those of the key's counters that are
  * the smallest ("conservative update": Estan and Varghese 2002). A counter is a byte and stays at 255. */
-#ifndef GRADWIRE_PS_ROWS_ROW_ADMIT_H
-#define GRADWIRE_PS_ROWS_ROW_ADMIT_H
+#pragma once
 
 #include "common/base/err.h"
 #include "common/rows/key.h"
@@ -37,5 +36,3 @@ void row_admit_undo(struct row_admit *a, uint64_t mixed, uint32_t undo);
 uint8_t *row_admit_sketch(const struct row_admit *a, uint32_t bucket);
 /* Bytes of memory that the counters take. */
 uint64_t row_admit_bytes(const struct row_admit *a);
-
-#endif

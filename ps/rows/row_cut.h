@@ -5,8 +5,7 @@
  * is removed, a copy of it is kept if the cut has not copied it yet (struct row_kept). A row with a later stamp is not copied from
  * the table: either a copy was kept, or the row is new. A row that was absent (evicted) at the cut's clock is not part of
  * the cut, though it is still in memory. */
-#ifndef GRADWIRE_PS_ROWS_ROW_CUT_H
-#define GRADWIRE_PS_ROWS_ROW_CUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -137,5 +136,3 @@ static inline bool row_cut_is_out(const struct row_cut *c) /* all rows are copie
 
 /* The most rows in one row_cut_rows of a table whose rows have `width` floats. */
 uint32_t row_cut_most_rows(uint32_t width);
-
-#endif

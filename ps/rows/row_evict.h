@@ -2,8 +2,7 @@
  * stamp: from then on everything that reads, counts or writes rows treats it as missing, even if its memory is not
  * freed yet. Present rows are counted by stamp, so that no row must be visited to know their number. The sweeper frees
  * the memory, some rows at a time. Pure. */
-#ifndef GRADWIRE_PS_ROWS_ROW_EVICT_H
-#define GRADWIRE_PS_ROWS_ROW_EVICT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -62,5 +61,3 @@ void row_evict_left(struct row_evict *e);
 /* Free the memory of rows that are absent at this clock and floor. Visits a bounded number of rows, in the order of their
  * keys, after those of the last call. */
 void row_evict_sweep(struct row_evict *e, struct row_table *t, uint64_t clock, uint64_t floor);
-
-#endif

@@ -1,7 +1,6 @@
 /* Gradients of the rows of one part of a shard's buckets: views of a push's sections, and sums of them. The keys of a list
  * ascend, so a sum is a merge. Pure. */
-#ifndef GRADWIRE_PS_ROWS_ROW_GRADS_H
-#define GRADWIRE_PS_ROWS_ROW_GRADS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ struct row_sum {
 enum err row_sum_tree(struct row_sum *out, const struct row_layout *l, const struct tree_values *v,
                       struct tree_node root, struct buffer_pool *pool) MUST_CHECK;
 void row_sum_close(struct row_sum *s);
-
-#endif

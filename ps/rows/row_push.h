@@ -1,7 +1,6 @@
 /* Decodes the rows of a push into sections (row_grads.h) with their own keys and plain gradients, so that the gate's
  * contents do not depend on a connection. Pure. */
-#ifndef GRADWIRE_PS_ROWS_ROW_PUSH_H
-#define GRADWIRE_PS_ROWS_ROW_PUSH_H
+#pragma once
 
 #include "ps/rows/row_grads.h"
 #include "ps/rows/row_tables.h"
@@ -24,5 +23,3 @@ enum err row_push_check(const struct row_push *p, uint64_t *sections, struct err
 /* Write the sections of a body that row_push_check has accepted to `out`, aligned to 8 bytes. at[i]: the section of part
  * first + i. */
 void row_push_expand(const struct row_push *p, uint8_t *out, const float *at[ROW_PARTS]);
-
-#endif

@@ -8,8 +8,7 @@
  * of 16 floats fill one cache line.
  *
  * row_index.c maps keys to rows. */
-#ifndef GRADWIRE_PS_ROWS_ROW_TABLE_H
-#define GRADWIRE_PS_ROWS_ROW_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -324,5 +323,3 @@ static inline uint32_t row_head_touch(char *head, uint64_t stamp)
     memcpy(head + ROW_HEAD_COUNT, &count, sizeof count);
     return count;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * A read never creates a row: the answer marks a missing row. The first touch of a row creates it with its initial
  * value and then updates it once. If admission rejects the touch (row_admit.h), the touch is counted and its gradient
  * is dropped. An evicted row counts as missing, too (row_evict.h, row_budget.c). */
-#ifndef GRADWIRE_PS_ROWS_ROW_TABLES_H
-#define GRADWIRE_PS_ROWS_ROW_TABLES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -221,5 +220,3 @@ bool row_norm_broken(const struct row_layout *l, const struct row_grads *g, doub
 /* The same for the present slots of the rows that `g` touches. */
 bool row_norm_broken_slot(const struct row_tables *t, const struct row_grads *g, double most,
                           struct row_broken *out);
-
-#endif

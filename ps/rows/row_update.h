@@ -1,8 +1,7 @@
 /* Lazy optimizers: they update only the rows that a step has touched. Learning rates and schedules use the step's number,
  * Adam's bias correction uses the row's own count of updates, and weight decay acts once per touch
  * (common/math/optimizer.h). Pure. */
-#ifndef GRADWIRE_PS_ROWS_ROW_UPDATE_H
-#define GRADWIRE_PS_ROWS_ROW_UPDATE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ void row_update_begin(struct row_table *t, const struct optimizer *o, uint32_t r
  * distinct. The result has the same bits at every SIMD level. */
 void row_update_apply(struct row_table *t, const struct optimizer *o, const struct row_update *u,
                       const uint32_t *row, size_t n, const float *g);
-
-#endif

@@ -1,6 +1,5 @@
 /* Certificates for tests, made by OpenSSL's API: a CA, and who it signs. Files in PEM. */
-#ifndef GRADWIRE_TESTS_LIB_CERTS_H
-#define GRADWIRE_TESTS_LIB_CERTS_H
+#pragma once
 
 #include "common/net/openssl.h"
 
@@ -17,5 +16,3 @@ void certs_ca_write(const struct certs_ca *ca, const char *path);
 /* One for `names` ("DNS:a.b,IP:127.0.0.1", or "": none), valid from now + from_s to now + until_s. */
 void certs_write(const struct certs_ca *ca, const char *names, long from_s, long until_s,
                  const char *cert_path, const char *key_path);
-
-#endif

@@ -1,7 +1,6 @@
 /* A graph that uses each operator of formats/graph/graph.h, made by hand. Its output is (n, columns): the results of
  * the operators, as float, side by side. */
-#ifndef GRADWIRE_TESTS_LIB_EVERY_OP_H
-#define GRADWIRE_TESTS_LIB_EVERY_OP_H
+#pragma once
 
 #include "formats/graph/graph.h"
 
@@ -10,5 +9,3 @@ const struct graph *every_op_graph(void);
 
 /* One line for each result, in order: what it is, and the number of its columns. */
 void every_op_print(void);
-
-#endif

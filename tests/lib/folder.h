@@ -1,6 +1,5 @@
 /* A folder of a test's own, made and removed. */
-#ifndef GRADWIRE_TESTS_LIB_FOLDER_H
-#define GRADWIRE_TESTS_LIB_FOLDER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ const struct place *folder_place(const char *folder);
 /* Where a file of a cut in this folder is; file NULL: the cut's folder. Gives ERR_OK. */
 enum err folder_cut_path(char path[FILES_PATH_MAX], const char *folder, uint64_t cut,
                          const char *file);
-
-#endif

@@ -1,6 +1,5 @@
 /* Rows of a data set, by their numbers, copied out of a buffer: what a test compares. */
-#ifndef GRADWIRE_TESTS_LIB_GATHERED_H
-#define GRADWIRE_TESTS_LIB_GATHERED_H
+#pragma once
 
 #include <string.h>
 
@@ -68,5 +67,3 @@ static inline struct source *source_over(struct dataset_source *s, const struct 
     dataset_source_init(s, d, order);
     return &s->source;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A folder of small data files for one test, and a job that reads them. */
-#ifndef GRADWIRE_TESTS_LIB_IDX_FILES_H
-#define GRADWIRE_TESTS_LIB_IDX_FILES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ void bytes_free(struct bytes *b);
 /* A job with input (rows, cols), scale 255, reading `patterns` as its training part; it owns
  * nothing. */
 struct job idx_job(uint32_t rows, uint32_t cols, char *patterns);
-
-#endif

@@ -1,7 +1,6 @@
 /* The lookups of a microbatch in a job's tables, drawn at random: keys of one row of data repeat, some places are missing,
  * bags may be empty, weights may be 0 or negative. */
-#ifndef GRADWIRE_TESTS_LIB_LEAF_H
-#define GRADWIRE_TESTS_LIB_LEAF_H
+#pragma once
 
 #include "job/job.h"
 #include "common/rows/lookups.h"
@@ -33,5 +32,3 @@ void leaf_draw(struct drawn_leaf *l, const struct job *job, uint32_t n, uint64_t
 void leaf_forget_gradient(struct drawn_leaf *l);
 /* The keys of its rows from `first` on; valid until the next call. */
 const struct leaf_keys *leaf_from(const struct drawn_leaf *l, uint32_t first);
-
-#endif

@@ -1,7 +1,6 @@
 /* A place in memory that fails as storage does: it refuses a call, loses a commit in a crash, or shows it late. Nothing above the
  * interface knows of it. Thread: one. */
-#ifndef GRADWIRE_TESTS_LIB_MEMORY_PLACE_H
-#define GRADWIRE_TESTS_LIB_MEMORY_PLACE_H
+#pragma once
 
 #include "common/place/place.h"
 
@@ -30,5 +29,3 @@ void memory_place_fail(struct memory_place *m, enum memory_fault fault, long n);
 bool memory_place_restart(struct memory_place *m);
 /* The objects that are there, also those that nobody sees yet. */
 size_t memory_place_objects(const struct memory_place *m);
-
-#endif

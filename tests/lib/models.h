@@ -1,6 +1,5 @@
 /* Small models for tests, without a job file. */
-#ifndef GRADWIRE_TESTS_LIB_MODELS_H
-#define GRADWIRE_TESTS_LIB_MODELS_H
+#pragma once
 
 #include "job/job.h"
 
@@ -42,5 +41,3 @@ void models_select(struct job *job, uint32_t columns, const uint32_t *column);
 /* Frees the memory of the last three. */
 void models_close(struct job *job);
 void models_metric(struct job *job, enum metric_kind metric);
-
-#endif

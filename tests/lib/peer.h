@@ -1,7 +1,6 @@
 /* A connection under test: an owner that records all callbacks, and the bare socket at the
  * other end. */
-#ifndef GRADWIRE_TESTS_LIB_PEER_H
-#define GRADWIRE_TESTS_LIB_PEER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +81,3 @@ void peer_read(int fd, void *p, size_t bytes);
 /* The n-th byte of a stream that differs from its neighbours. */
 uint8_t peer_byte(uint64_t n);
 void peer_fill(uint8_t *p, size_t bytes, uint64_t from);
-
-#endif

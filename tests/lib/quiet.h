@@ -1,7 +1,6 @@
 /* Shared code of tests of one chief, or one shard, by itself: callbacks that do nothing, or fail the test, and the first
  * messages of every such test. A test has its own for what it looks at. */
-#ifndef GRADWIRE_TESTS_LIB_QUIET_H
-#define GRADWIRE_TESTS_LIB_QUIET_H
+#pragma once
 
 #include "ps/core/shard.h"
 #include "worker/chief/core/chief.h"
@@ -53,5 +52,3 @@ Gradwire__Generation quiet_generation(uint64_t number);
 /* The shard enters it; `cut` is what a restore starts from. */
 void quiet_enter(struct shard *shard, Gradwire__Plan *plan, Gradwire__Settings *settings,
                  uint64_t number, Gradwire__EnterMode mode, uint64_t cut);
-
-#endif

@@ -1,7 +1,6 @@
 /* An independent forward pass in double over a whole batch: plain loops, libm, no fusing, dropout
  * left out. Tests compare gradients with it by finite differences. */
-#ifndef GRADWIRE_TESTS_LIB_REFERENCE_H
-#define GRADWIRE_TESTS_LIB_REFERENCE_H
+#pragma once
 
 #include "job/job.h"
 #include "common/parameters/layout.h"
@@ -24,5 +23,3 @@ double reference_loss(const struct job *job, const struct layout *lay, const dou
 /* In `w`, a copy of the flat block: tensor LAYER/WHAT; NULL: there is none. */
 const double *reference_tensor(const struct layout *lay, const double *w, const char *layer,
                                const char *what);
-
-#endif

@@ -1,8 +1,7 @@
 /* A rig: the shards of a job with tables, without threads and sockets, and a log of all that they send. Two workers have a
  * connection to each. A test pushes gradients of keys, asks for rows, and compares with tests/lib/row_model.h. A call that
  * a rig cannot carry out fails the test. */
-#ifndef GRADWIRE_TESTS_LIB_RIG_H
-#define GRADWIRE_TESTS_LIB_RIG_H
+#pragma once
 
 #include "ps/core/shard.h"
 #include "ps/core/shard_state.h"
@@ -118,5 +117,3 @@ enum err rig_ask_with(struct rig *c, uint32_t shard, uint32_t worker, uint64_t n
                       uint64_t step, struct errmsg *e) MUST_CHECK;
 void rig_ask(struct rig *c, uint32_t shard, uint32_t worker, uint64_t number,
              uint64_t step); /* it must be taken */
-
-#endif

@@ -1,6 +1,5 @@
 /* The rows of a rig's tables as they have to be: a plain loop of sgd with momentum over all keys. */
-#ifndef GRADWIRE_TESTS_LIB_ROW_MODEL_H
-#define GRADWIRE_TESTS_LIB_ROW_MODEL_H
+#pragma once
 
 #include "tests/lib/rig.h"
 
@@ -20,5 +19,3 @@ void row_model_check(const struct rig *c, uint32_t shard, const struct rig_sent 
                      const struct row_model *m);
 /* All shards are asked for their present rows. Their logs are emptied before. */
 void row_model_check_now(struct rig *c, const struct row_model *m);
-
-#endif

@@ -5,8 +5,7 @@
  * loses a suffix of what was sent and each end learns of it when it does; a dial to a dead process is refused. A
  * message travels packed and is unpacked at the receiver. Storage: a file is there when its write has ended; what a
  * dead process was writing is lost. Compute: a toy gradient of (parameters, batch, leaf). */
-#ifndef GRADWIRE_TESTS_LIB_SIM_H
-#define GRADWIRE_TESTS_LIB_SIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -750,5 +749,3 @@ uint64_t sim_runs(uint64_t runs, uint64_t short_runs);
 void sim_sweep_mode(const char *name, uint64_t base, uint32_t runs, Gradwire__Update update,
                     bool faults);
 void sim_sweep(const char *name, uint64_t base, uint32_t runs, bool sync, bool faults);
-
-#endif

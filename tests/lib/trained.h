@@ -1,7 +1,6 @@
 /* A trained model's files, without training: weights from a seed, rows of tables from their keys. A third of the keys of the
  * data have no row. */
-#ifndef GRADWIRE_TESTS_LIB_TRAINED_H
-#define GRADWIRE_TESTS_LIB_TRAINED_H
+#pragma once
 
 #include "tests/lib/folder.h"
 #include "data/dataset.h"
@@ -30,5 +29,3 @@ void trained_rows(const struct trained *t, uint32_t table, const uint64_t *mixed
 /* The outputs of training's forward pass for rows [first, first + n) of the eval part: logits if the loss works on them.
  * out: (n, outputs). */
 void trained_outputs(struct trained *t, uint32_t first, uint32_t n, float *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* One model with rows to train on, for tests of arithmetic: fails the test where it cannot be made. */
-#ifndef GRADWIRE_TESTS_LIB_TRIAL_H
-#define GRADWIRE_TESTS_LIB_TRIAL_H
+#pragma once
 
 #include "job/job.h"
 #include "tests/lib/leaf.h"
@@ -30,5 +29,3 @@ double trial_loss(struct trial *t); /* of all rows, with the gradient in dw */
 
 /* The model is refused in one line that says both. */
 void trial_assert_refused(const struct job *job, const char *because, const char *mend);
-
-#endif

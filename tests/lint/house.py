@@ -260,7 +260,7 @@ def check_modes(tree):
         if not files:
             errors.append(f"{MODES}:{number}: no file is {glob}: remove the line, or name the files that are there")
         for path in files:
-            text = without_strings(tree.code[path])
+            text = without_strings(tree.code[path]).replace("#pragma once", "")
             words = [(line_of(text, word.start()), word[0]) for word in WORD.finditer(text)]
             words += [(line, word) for line, ours, _ in tree.includes[path] for word in WORD.findall(ours or "")]
             errors += [f"{path}:{line}: {word} belongs to another mode ({MODES}:{number}): that goes to its own file"

@@ -7,8 +7,7 @@
  * end is evaluated again. In sync the next step begins when the epoch's line is in the history's file. So the next
  * process of a chief that is killed knows from the line that an evaluation was the best; if best/ does not have it, no
  * cut of its step is there, and the shards are beyond it, that process goes back to the last cut. */
-#ifndef GRADWIRE_WORKER_CHIEF_EPOCH_END_H
-#define GRADWIRE_WORKER_CHIEF_EPOCH_END_H
+#pragma once
 
 #include "worker/chief/epoch_log.h"
 #include "worker/evaluator/best.h"
@@ -95,5 +94,3 @@ static inline bool best_cut_is_open(const struct best_cut *c)
 {
     return c->asked;
 }
-
-#endif

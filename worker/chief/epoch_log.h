@@ -5,8 +5,7 @@
  * Failure modes: after a rollback to before an epoch's end, the lines from that epoch on are removed and the file is
  * written again from scratch; a line that is torn or damaged (by its checksum) is skipped; if the file cannot be
  * written, a warning reports it, and the next process lacks the lines that were not written. */
-#ifndef GRADWIRE_WORKER_CHIEF_EPOCH_LOG_H
-#define GRADWIRE_WORKER_CHIEF_EPOCH_LOG_H
+#pragma once
 
 #include "common/base/err.h"
 #include "job/job.h"
@@ -72,5 +71,3 @@ enum err epoch_log_parse(struct epoch_log *l, const struct job *job, const char 
 enum err epoch_log_read(struct epoch_log *l, const struct job *job, const char *output,
                         struct epoch_damage *d, struct errmsg *e) MUST_CHECK;
 void epoch_log_path(char out[4200], const char *output);
-
-#endif

@@ -5,8 +5,7 @@
  * Happy path: connect to each ps, hello -> the chief's core -> its messages go where the core says.
  * Failure modes: a ps is lost (connected again), a worker of another job (refused by name), a manifest that cannot
  * be written (reported to the core). */
-#ifndef GRADWIRE_WORKER_CHIEF_HOST_H
-#define GRADWIRE_WORKER_CHIEF_HOST_H
+#pragma once
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/net/disk_thread.h"
@@ -64,5 +63,3 @@ enum err host_find_cut(const struct place *checkpoints, uint64_t below, struct m
  * newer one's manifest, cannot be read; ERR_NOMEM. *e names the file. *m is the caller's. */
 enum err host_find_final(const struct place *checkpoints, struct manifest *m,
                          struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -1,7 +1,6 @@
 /* The inside of the chief's shell, for host.c, host_disk.c, host_page.c, ps_link.c and worker_link.c.
  * All of it belongs to the control thread. */
-#ifndef GRADWIRE_WORKER_CHIEF_HOST_STATE_H
-#define GRADWIRE_WORKER_CHIEF_HOST_STATE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -193,5 +192,3 @@ enum err host_make_token(struct host *h, uint64_t random, struct errmsg *e) MUST
  * logged. */
 void host_rename_token(struct host *h, uint64_t random);
 void host_remove_token(struct host *h);
-
-#endif

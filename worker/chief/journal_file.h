@@ -3,8 +3,7 @@
  * An entry has an effect only when its line is synced. So a last line without its line feed, which a chief that was killed or a
  * power cut left, had none: it is skipped, and removed before the next line is written. A damaged line may have had one. Lines
  * that are missing are found by others: ps 0 and the checkpoints know how many there were (struct journal_lines). */
-#ifndef GRADWIRE_WORKER_CHIEF_JOURNAL_FILE_H
-#define GRADWIRE_WORKER_CHIEF_JOURNAL_FILE_H
+#pragma once
 
 #include "common/place/place.h"
 #include "worker/chief/core/journal.h"
@@ -39,5 +38,3 @@ enum err journal_mark(const struct place *checkpoints, const char *job,
                       struct errmsg *e) MUST_CHECK;
 void journal_unmark(const struct place *checkpoints);
 bool journal_begins(const struct place *checkpoints, const char *job);
-
-#endif

@@ -1,6 +1,5 @@
 /* The chief's last work on a finished job's model: the tables and the manifest of model/, and those of best/. */
-#ifndef GRADWIRE_WORKER_CHIEF_MODEL_END_H
-#define GRADWIRE_WORKER_CHIEF_MODEL_END_H
+#pragma once
 
 #include "export/table_export.h"
 #include "worker/chief/epoch_end.h"
@@ -43,5 +42,3 @@ enum err exports_end_check(const struct job *job, struct errmsg *e) MUST_CHECK;
  * programs. */
 void exports_end_run(const struct job *job, const char *output, int progress_fd,
                      struct exports_end *out);
-
-#endif

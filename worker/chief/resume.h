@@ -1,7 +1,6 @@
 /* The texts for a user whose job does not begin with its first step: where it resumes, or that there is nothing to
  * train, why, and how to train more. They go to the log and to the launcher's terminal. */
-#ifndef GRADWIRE_WORKER_CHIEF_RESUME_H
-#define GRADWIRE_WORKER_CHIEF_RESUME_H
+#pragma once
 
 #include "common/checkpoint/checkpoint.h"
 #include "job/job.h"
@@ -32,5 +31,3 @@ enum { ENDED_WORDS_BYTES = 512 };
 enum err ended_look(const struct place *checkpoints, const struct manifest *final,
                     const struct layout *l, char words[ENDED_WORDS_BYTES],
                     struct errmsg *e) MUST_CHECK;
-
-#endif

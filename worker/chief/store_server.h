@@ -2,8 +2,7 @@
  * the files that they request. Both happen on the disk thread of checkpoints, so that no disk delays the chief's
  * decisions. The other end is common/peers/chief_place.h, in a ps and in a worker that reads a
  * cut's encoding.json. */
-#ifndef GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
-#define GRADWIRE_WORKER_CHIEF_STORE_SERVER_H
+#pragma once
 
 #include "common/net/loop.h"
 #include "worker/control/control.h"
@@ -65,5 +64,3 @@ enum host_letter {
     HOST_LOOKED,
     HOST_DIR, /* DIR was checked; data: an error text if it is no longer this job's, or NULL */
 };
-
-#endif

@@ -4,8 +4,7 @@
  * go to the training thread.
  * Failure modes: any connection is lost (ask ps 0 again), refused by name (tried again until timeouts.start_s, then
  * exit 1 with the reason), no chief for too long (exit 1). */
-#ifndef GRADWIRE_WORKER_CONTROL_CHIEF_LINK_H
-#define GRADWIRE_WORKER_CONTROL_CHIEF_LINK_H
+#pragma once
 
 #include "worker/control/control.h"
 
@@ -19,5 +18,3 @@ bool chief_link_hangs(const struct chief_link *l);
 /* Call after control_close. */
 void chief_link_free(struct chief_link *l);
 extern const struct control_ops chief_link_ops;
-
-#endif

@@ -1,8 +1,7 @@
 /* The control thread of a worker process. Its loop has the connection to the chief (chief_link.c) or, in the chief's
  * process, those to all others (worker/chief/host.c), the signals and the timers. It never computes, so it answers
  * while a step runs. It exchanges letters with the training thread. */
-#ifndef GRADWIRE_WORKER_CONTROL_CONTROL_H
-#define GRADWIRE_WORKER_CONTROL_CONTROL_H
+#pragma once
 
 #include "common/cluster/cluster.h"
 #include "common/serve/http.h"
@@ -155,5 +154,3 @@ void control_refused(const struct control_config *config, const char *who,
 /* Returns whether this process must end with 2, because the same peer has refused it for its data for so long that it is no
  * process of an earlier job, which is about to end. *since_ms: of the peer; 0: it has not refused us for this. */
 bool control_other_data(const Gradwire__Refuse *m, int64_t *since_ms);
-
-#endif

@@ -1,7 +1,6 @@
 /* The HTTP server of a worker's process, on the control thread: it serves the training thread's counts (meter.h) and
  * the additions of the process's role (control_ops). */
-#ifndef GRADWIRE_WORKER_CONTROL_CONTROL_HTTP_H
-#define GRADWIRE_WORKER_CONTROL_CONTROL_HTTP_H
+#pragma once
 
 #include "common/cluster/cluster.h"
 #include "common/process/process_state.h"
@@ -49,5 +48,3 @@ enum err interim_begin(struct interim *i, int fd, const struct job *job,
                        const struct cluster *cluster, enum process_state state,
                        struct errmsg *e) MUST_CHECK;
 void interim_end(struct interim *i); /* does nothing if no thread runs */
-
-#endif

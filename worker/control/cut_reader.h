@@ -6,8 +6,7 @@
  * Failure modes: the chief is not there, refuses, closes the connection, or is silent for too long; ps 0 names no
  * chief in time (it is away, refuses, or waits for one); the job is already done; the cut was removed meanwhile, or
  * has no encoding.json; the bytes do not match the manifest. Each ends the fetch with an error text. */
-#ifndef GRADWIRE_WORKER_CONTROL_CUT_READER_H
-#define GRADWIRE_WORKER_CONTROL_CUT_READER_H
+#pragma once
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/cluster/cluster.h"
@@ -34,5 +33,3 @@ struct cut_reader {
  * own. */
 enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char **text,
                           struct errmsg *e) MUST_CHECK;
-
-#endif

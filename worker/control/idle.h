@@ -4,8 +4,7 @@
  * Happy path: connect to ps 0 -> hello -> an answer, once a generation is entered -> the generation is new -> called.
  * Failure modes: ps 0 knows only the job that is over (asked again after IDLE_ASK_MS), ps 0 is away or refuses us
  * (connected again; the log has the reason), a signal (the wait ends, not called). */
-#ifndef GRADWIRE_WORKER_CONTROL_IDLE_H
-#define GRADWIRE_WORKER_CONTROL_IDLE_H
+#pragma once
 
 #include "common/cluster/cluster.h"
 #include "job/job.h"
@@ -88,5 +87,3 @@ void arrival_end(struct arrival *a); /* stops and joins the thread; NULL: nothin
 
 /* In the chief: this worker says how far it has read its data, for loading_heard; NULL: it says no more. Thread: any. */
 void arrival_note(uint32_t worker, const Gradwire__Loading *m);
-
-#endif

@@ -1,7 +1,6 @@
 /* The training thread's counts of its own work, for the control thread to serve. Only the training thread writes
  * them; any thread may read each at any time. Two of them may not be from the same moment. */
-#ifndef GRADWIRE_WORKER_CONTROL_METER_H
-#define GRADWIRE_WORKER_CONTROL_METER_H
+#pragma once
 
 #include "common/codec/codec.h"
 #include "common/process/metrics.h"
@@ -53,5 +52,3 @@ void meter_push_codec(struct meter *m, uint32_t shard, enum codec codec);
 void meter_metrics(const struct meter *m, struct metrics *to);
 /* Fill in tasks, examples, computed_s and waited_s of *to. */
 void meter_vitals(const struct meter *m, Gradwire__Vitals *to);
-
-#endif

@@ -1,6 +1,5 @@
 /* The chief's progress, as JSON lines for a launcher and as log lines for people. */
-#ifndef GRADWIRE_WORKER_CONTROL_PROGRESS_H
-#define GRADWIRE_WORKER_CONTROL_PROGRESS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -164,5 +163,3 @@ void progress_say(int fd, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* fd: as in progress_init; -1 does nothing. Later calls do nothing. Without memory for a thread the launcher never hears of
  * it, and does not expect it. */
 void alive_begin(int fd);
-
-#endif

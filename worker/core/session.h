@@ -8,8 +8,7 @@
  * Failure modes: a connection breaks (the push is sent again over the next one), a step that the others finished
  * without me (pull), a new generation (all state is dropped, and a new welcome starts from the beginning).
  * Each update mode is a table of operations: session_sync.c, session_async.c, session_ssp.c, session_geo.c. */
-#ifndef GRADWIRE_WORKER_CORE_SESSION_H
-#define GRADWIRE_WORKER_CORE_SESSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -257,5 +256,3 @@ struct worker_account {
     double examples, computed_s, waited_s;
     struct codec_cost push, reply;
 };
-
-#endif

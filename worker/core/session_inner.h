@@ -3,8 +3,7 @@
  * parameters by step (all but ssp), session_lease.c those that compute batches by id (all but sync). Error feedback
  * and averages are layers that work with any mode. Calls go one way, from session.c towards session_state.c; only
  * the operations of the mode are called upwards. */
-#ifndef GRADWIRE_WORKER_CORE_SESSION_INNER_H
-#define GRADWIRE_WORKER_CORE_SESSION_INNER_H
+#pragma once
 
 #include "worker/core/session.h"
 
@@ -259,5 +258,3 @@ void feedback_say_held(struct session *s);    /* sync: report HELD if nothing re
 bool feedback_whole(const struct session *s); /* sync: the task's push withholds nothing */
 /* async: true if a remainder is due */
 bool feedback_pushes(struct session *s, struct session_task *t);
-
-#endif

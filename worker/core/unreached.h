@@ -4,8 +4,7 @@
  * connection that is answered counts as up, even if the answer is a refusal. An accepted hello alone is less: on a path that loses
  * large packets it passes, and each push is lost. So if a connection ends with nothing but its hello answered, the time counts on
  * from the loss before it, and the next hello does not end it. */
-#ifndef GRADWIRE_WORKER_CORE_UNREACHED_H
-#define GRADWIRE_WORKER_CORE_UNREACHED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -98,5 +97,3 @@ struct patience {
 void patience_begin(struct patience *p, int64_t now_ms);
 /* True: report the wait now; *waited_s is how long it has lasted, in seconds. */
 bool patience_over(struct patience *p, int64_t now_ms, int64_t *waited_s);
-
-#endif

@@ -1,6 +1,5 @@
 /* The process that would be started: facts that the checks have found so far, for the checks that follow. */
-#ifndef GRADWIRE_WORKER_DOCTOR_CHECK_H
-#define GRADWIRE_WORKER_DOCTOR_CHECK_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -123,5 +122,3 @@ bool check_crew_read(struct check_crew *crew,
                      const char *text); /* "PS,WORKERS,EVALUATORS,ALL_PS,ALL_WORKERS" */
 void check_crew_model(struct check *p, struct finding *f);
 void check_crew_memory(struct check *p, struct finding *f);
-
-#endif

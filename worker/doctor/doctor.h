@@ -1,7 +1,6 @@
 /* gradwire doctor: before a job starts, it checks all that the job needs from this host and its peers, and reports
  * what to fix. It changes nothing: the file that it writes to measure a disk is removed. */
-#ifndef GRADWIRE_WORKER_DOCTOR_DOCTOR_H
-#define GRADWIRE_WORKER_DOCTOR_DOCTOR_H
+#pragma once
 
 #include "common/flags/flags.h"
 
@@ -12,5 +11,3 @@ int doctor_run(const struct flags *flags);
 /* For the launcher, before it starts any process (flags->doctor_crew): print a line for each check that finds a
  * problem. Returns as doctor_run. Thread: start-up; reads the beginnings of files. */
 int doctor_run_crew(const struct flags *flags);
-
-#endif

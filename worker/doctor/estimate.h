@@ -1,7 +1,6 @@
 /* Estimates how much memory a role needs, and how long a part of a checkpoint takes, from the plan, before anything
  * is allocated. Pure. Each function's comment has its assumptions. */
-#ifndef GRADWIRE_WORKER_DOCTOR_ESTIMATE_H
-#define GRADWIRE_WORKER_DOCTOR_ESTIMATE_H
+#pragma once
 
 #include "common/cluster/cluster.h"
 #include "data/core/key_growth.h"
@@ -75,5 +74,3 @@ void table_room_text(const struct table_room *r, uint32_t ps, char *out, size_t 
 uint32_t table_room_ps_here(const struct cluster *c);
 /* The memory that is free for them on this host (/proc/meminfo, and the cgroup); UINT64_MAX: not known. */
 uint64_t table_room_free_bytes(void);
-
-#endif

@@ -5,8 +5,7 @@
  * Happy path: driver_next: the parameters are in the flat block -> driver_begin -> driver_range: each range of the
  * gradient is sent as soon as it is final -> driver_push: the rest is sent -> driver_next: the replies are read ...
  * Failure modes: see worker/core/session.h; a letter TRAIN_STOP ends the run. Thread: the training thread. */
-#ifndef GRADWIRE_WORKER_DRIVER_DRIVER_H
-#define GRADWIRE_WORKER_DRIVER_DRIVER_H
+#pragma once
 
 #include "worker/control/control.h"
 #include "worker/driver/gradient_node.h"
@@ -106,5 +105,3 @@ double driver_trained_s(const struct driver *d, double now_s);
 void driver_paused(struct driver *d, double seconds);
 /* All is learned: the time from now on does not count as training. */
 void driver_finish(struct driver *d);
-
-#endif

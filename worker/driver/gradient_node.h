@@ -1,6 +1,5 @@
 /* A node of the tree of sums with its gradient: the unit that a worker pushes. */
-#ifndef GRADWIRE_WORKER_DRIVER_GRADIENT_NODE_H
-#define GRADWIRE_WORKER_DRIVER_GRADIENT_NODE_H
+#pragma once
 
 #include "common/parameters/sums.h"
 #include "common/parameters/tree.h"
@@ -27,5 +26,3 @@ struct gradient_node {
  * its beginning, without gaps. n->examples and n->sums are valid: every leaf of the node has finished its forward
  * pass. Thread: the caller's. */
 typedef void gradient_range(void *ctx, struct gradient_node *n, uint64_t from, uint64_t to);
-
-#endif

@@ -1,7 +1,6 @@
 /* Checks of a gradient or a loss that may not be finite. In async they run before any part of a batch's gradient is
  * sent; in sync the shards check, in the step commit (worker/chief/core/commit.c). */
-#ifndef GRADWIRE_WORKER_DRIVER_GUARD_H
-#define GRADWIRE_WORKER_DRIVER_GUARD_H
+#pragma once
 
 #include "common/parameters/plan.h"
 #include "worker/driver/gradient_node.h"
@@ -28,5 +27,3 @@ bool guard_clip(const struct guard *g, struct gradient_node *n);
 
 /* Make it a batch without examples: every shard resolves it, and none learns from it. */
 void guard_empty(const struct guard *g, struct gradient_node *n);
-
-#endif

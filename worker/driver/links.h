@@ -1,7 +1,6 @@
 /* The worker's connections to the shards, one each, on the training thread's loop; a lost one is connected again.
  * Gradients are sent as ranges of chunks from where backward wrote them; parameters are read into the flat block. */
-#ifndef GRADWIRE_WORKER_DRIVER_LINKS_H
-#define GRADWIRE_WORKER_DRIVER_LINKS_H
+#pragma once
 
 #include "common/net/loop.h"
 #include "worker/driver/gradient_node.h"
@@ -75,5 +74,3 @@ const char *links_why_away(const struct links *l, uint32_t ps);
 enum codec links_codec(const struct links *l, uint32_t shard);
 /* Gradient blocks are about to be rewritten: copy the parts that a slow shard has not taken. */
 void links_before_write(struct links *l);
-
-#endif

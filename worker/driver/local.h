@@ -1,8 +1,7 @@
 /* Local SGD: the optimizer runs at the worker, and this tracks how far its parameters have moved since the servers'
  * last ones came [Paddle's geo-SGD; Zhang et al. 2015, EASGD, for the idea]. Memory: three blocks in addition to the
  * parameters, and the optimizer's slots. Thread: the training thread. */
-#ifndef GRADWIRE_WORKER_DRIVER_LOCAL_H
-#define GRADWIRE_WORKER_DRIVER_LOCAL_H
+#pragma once
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/parameters/layout.h"
@@ -45,5 +44,3 @@ void local_round(struct local *l, const float *w, float part);
 /* Merge the servers' parameters, which are in l->server. fresh: w = old = server; else w += server - old, old =
  * server. A statistic always becomes the servers'. The sums of the round are reset. */
 void local_merge(struct local *l, float *w, bool fresh);
-
-#endif

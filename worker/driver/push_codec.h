@@ -2,8 +2,7 @@
  * so that it can be sent from there, and sent again. The bytes are a function of (seed, name of the push, elements),
  * so another worker that repeats a push sends the same bytes. With top-k the parts that are not sent are kept, and
  * sent later (struct residual); then the encoded bytes are kept too. */
-#ifndef GRADWIRE_WORKER_DRIVER_PUSH_CODEC_H
-#define GRADWIRE_WORKER_DRIVER_PUSH_CODEC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -129,5 +128,3 @@ struct residual_push *residual_push(struct residual *r, const struct residual_na
 enum err reply_codec_store(struct coder *coder, const struct codec_shape *shape,
                            const Gradwire__Reply *m, const void *in, uint64_t bytes,
                            float *w) MUST_CHECK;
-
-#endif

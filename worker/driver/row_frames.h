@@ -1,7 +1,6 @@
 /* Bodies of the messages about rows (proto/README.md): a shard's part of a request, of a push, and of an answer.
  * Pure. */
-#ifndef GRADWIRE_WORKER_DRIVER_ROW_FRAMES_H
-#define GRADWIRE_WORKER_DRIVER_ROW_FRAMES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ size_t row_frames_rows_most(const struct row_values *v, const enum row_codec *co
 enum err row_frames_rows(struct row_values *v, const enum row_codec *codec,
                          struct bucket_range range, uint64_t seed, const uint8_t *body,
                          size_t bytes) MUST_CHECK;
-
-#endif

@@ -3,8 +3,7 @@
  * lines say which epochs were the best: so a file that is lost is missed.
  *
  * Rows of tables are not copied: the file names a cut, which is held for as long as its epoch is the best. */
-#ifndef GRADWIRE_WORKER_EVALUATOR_BEST_H
-#define GRADWIRE_WORKER_EVALUATOR_BEST_H
+#pragma once
 
 #include "common/base/rng.h"
 #include "job/job.h"
@@ -97,5 +96,3 @@ bool best_stops(const struct best *b, uint64_t epoch);
 /* Read the kept weights into w (layout->elems; gaps zero). Errors: ERR_NOTFOUND: none are kept; ERR_CORRUPT: the file is not as
  * it was written; ERR_IO, ERR_NOMEM. */
 enum err best_read(const struct best *b, float *w, struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -6,8 +6,7 @@
  *    "step": 500, "final": false, "examples": 10000, "seconds": 0.21, "loss": 0.11, "accuracy": 0.97}, ...]}
  *
  * A job that goes back to an older cut uses numbers again. So a result counts for the cut with the same manifest alone. */
-#ifndef GRADWIRE_WORKER_EVALUATOR_EVAL_LOG_H
-#define GRADWIRE_WORKER_EVALUATOR_EVAL_LOG_H
+#pragma once
 
 #include "common/checkpoint/checkpoint.h"
 #include "job/job.h"
@@ -85,5 +84,3 @@ bool eval_log_judged(const struct job *job, const char *output, const struct man
                      struct eval_result *r, struct errmsg *e);
 /* The result at this step of job `uuid`, or NULL. */
 const struct eval_result *eval_log_at(const struct eval_log *l, const char *uuid, uint64_t step);
-
-#endif

@@ -7,8 +7,7 @@
  * full disk (tried again), DIR removed or replaced, ps 0 away for timeouts.ps_rejoin_s (it gives up), ps 0 away after
  * the chief has failed (it ends with the chief's reason), SIGTERM (143; the next process evaluates the same cut from
  * the start). It does not affect training. */
-#ifndef GRADWIRE_WORKER_EVALUATOR_EVALUATOR_ROLE_H
-#define GRADWIRE_WORKER_EVALUATOR_EVALUATOR_ROLE_H
+#pragma once
 
 #include <sys/stat.h>
 
@@ -58,5 +57,3 @@ struct evaluator_end {
  * ERR_TIMEOUT; ERR_NOMEM; ERR_IO. Thread: main. */
 enum err evaluator_role_run(const struct evaluator_role *role, struct evaluator_end *end,
                             struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -5,8 +5,7 @@
  * leaves of a piece are added into it as backward produces them. The caller's thread then joins the pieces of all
  * threads into the nodes that are sent. The order of sums is always the tree's, so the bits do not depend on the
  * split. */
-#ifndef GRADWIRE_WORKER_STEP_GRADIENT_H
-#define GRADWIRE_WORKER_STEP_GRADIENT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -65,5 +64,3 @@ enum err gradient_compute(struct gradient *g, const struct session_task *task, c
 struct gradient_node *gradient_nodes(struct gradient *g, uint32_t *n);
 /* Loss and metric sums over all of the task's leaves. */
 struct sums gradient_sums(const struct gradient *g);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Happy path: the driver waits for a task and its parameters -> the batch's rows -> gradients are sent as they are
  * made -> the replies are read into the flat block -> the next task. Failure modes: see worker/driver/driver.h. */
-#ifndef GRADWIRE_WORKER_STEP_TRAIN_H
-#define GRADWIRE_WORKER_STEP_TRAIN_H
+#pragma once
 
 #include "common/process/fault.h"
 #include "data/source.h"
@@ -40,5 +39,3 @@ const struct train_parts *train_parts(const struct train *t);
 /* Run to the end. `control` is running; `chief` as in driver_start. Thread: main. */
 void train_run(struct train *t, struct control *control, const struct driver_chief *chief,
                void *ctx, struct driver_result *result);
-
-#endif

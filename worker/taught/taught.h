@@ -7,8 +7,7 @@
  * Failure modes: a worker does not see the cuts, and the digest in its hello differs from that of the chief's rows:
  * it asks the chief for the encoding.json of the chief's cut, and reads its rows again; a cut of an earlier release
  * may have no encoding.json. */
-#ifndef GRADWIRE_WORKER_TAUGHT_TAUGHT_H
-#define GRADWIRE_WORKER_TAUGHT_TAUGHT_H
+#pragma once
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/cluster/cluster.h"
@@ -56,5 +55,3 @@ enum err taught_check(const struct taught *t, const struct job *job, const struc
 const char *taught_words(const struct taught *t, const struct table_schema *s, bool least,
                          char *out, size_t bytes);
 void taught_close(struct taught *t);
-
-#endif

@@ -6,8 +6,7 @@
  * Failure modes: an event that cannot be written is dropped, and logged once; an event is also dropped if too many
  * events wait for the disk.
  * Nothing here ends training: a struct events that could not be made is NULL, and all calls accept that. */
-#ifndef GRADWIRE_WORKER_TENSORBOARD_EVENTS_H
-#define GRADWIRE_WORKER_TENSORBOARD_EVENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -135,5 +134,3 @@ void curves_paused(struct curves *c, double seconds);
 /* Write the points of an evaluation at `step`: by step, and if it ends an epoch, those of the epoch. */
 void curves_put_evaluation(struct events *ev, const struct job *job, uint64_t step, bool ends_epoch,
                            const struct evaluation *eval);
-
-#endif

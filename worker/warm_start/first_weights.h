@@ -4,8 +4,7 @@
  * the file has not begin as their initializers say -> every process begins with that cut, as if the job resumed. A chief
  * that dies before the cut is published repeats this; one that dies after it resumes.
  * Failure modes: the file is missing or has other tensors; when the job resumes, the file has other values than before. */
-#ifndef GRADWIRE_WORKER_WARM_START_FIRST_WEIGHTS_H
-#define GRADWIRE_WORKER_WARM_START_FIRST_WEIGHTS_H
+#pragma once
 
 #include "common/checkpoint/checkpoint.h"
 #include "job/job.h"
@@ -38,5 +37,3 @@ enum err first_weights_pass(struct job *job, struct errmsg *e) MUST_CHECK;
  * ERR_INPUT; ERR_NOMEM. */
 enum err first_weights_check(struct job *job, const struct layout *l, const struct manifest *base,
                              struct errmsg *e) MUST_CHECK;
-
-#endif

@@ -5,8 +5,7 @@
  * the present data -> the chief resumes from it, as from any other. The earlier job is over as soon as this cut's
  * manifest exists: a chief that dies before that repeats all of this, one that dies after it resumes.
  * Failure modes: another model or optimizer, which is refused naming the key; a full disk. */
-#ifndef GRADWIRE_WORKER_WARM_START_WARM_START_H
-#define GRADWIRE_WORKER_WARM_START_WARM_START_H
+#pragma once
 
 #include <stdint.h>
 
@@ -101,5 +100,3 @@ enum err first_cut_name(const struct first_cut *c, struct manifest *m,
  * publishes the cut. Errors: those of fill; ERR_IO, ERR_NOMEM. */
 enum err first_cut_write(const struct first_cut *c, struct manifest *m,
                          struct errmsg *e) MUST_CHECK;
-
-#endif

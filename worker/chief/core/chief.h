@@ -7,8 +7,7 @@
  * Failure modes: a ps that comes back empty (a new generation from the last cut), a worker that stays away (its
  * leaves and leases are dealt again), a cut that fails (tried again; the final one ends the job), a ps that stays
  * away (the job fails with the ps's name). */
-#ifndef GRADWIRE_WORKER_CHIEF_CORE_CHIEF_H
-#define GRADWIRE_WORKER_CHIEF_CORE_CHIEF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -260,5 +259,3 @@ struct chief_wait chief_wait(const struct chief *c, int64_t now_ms);
 void chief_waits_for(const struct chief *c, int64_t now_ms, char *out, size_t bytes);
 /* "worker 1, which is connected, and has not sent its part: stopped, or slow" */
 const char *chief_wait_words(const struct chief_wait *wait, char *out, size_t bytes);
-
-#endif

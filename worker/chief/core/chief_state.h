@@ -17,8 +17,7 @@
  *   finish                 the end, when all is learned
  *   generation             how a generation begins
  *   facts chief            counts for summaries; the events */
-#ifndef GRADWIRE_WORKER_CHIEF_CORE_CHIEF_STATE_H
-#define GRADWIRE_WORKER_CHIEF_CORE_CHIEF_STATE_H
+#pragma once
 
 #include "worker/chief/core/chief.h"
 
@@ -619,5 +618,3 @@ void generation_on_journaled(struct chief *c); /* sends the ENTER that waited fo
 void generation_on_entered(struct chief *c, uint32_t ps, const Gradwire__Entered *m);
 /* send again what a ps of this generation may have missed */
 void generation_resend(struct chief *c, uint32_t ps);
-
-#endif

@@ -1,7 +1,6 @@
 /* The journal of the NaN guard's actions, and of all else that makes a job's result another one, kept next to the manifests.
  * It is no part of a cut, because it must survive a rollback. This file has the list; journal_file.h keeps it on the disk. Pure. */
-#ifndef GRADWIRE_WORKER_CHIEF_CORE_JOURNAL_H
-#define GRADWIRE_WORKER_CHIEF_CORE_JOURNAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +79,3 @@ uint32_t journal_recoveries(const struct journal *j, uint64_t cut);
 uint32_t journal_all_recoveries(const struct journal *j);
 /* The number of batches right before this one that have entries: in sync, the steps rejected in a row. */
 uint32_t journal_row(const struct journal *j, uint64_t batch);
-
-#endif

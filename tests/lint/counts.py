@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts what makes the sources hard to find one's way in. counts.txt has the numbers; they may only fall.
 
-    short_files     files with fewer than 60 lines
+    short_files     files with fewer than 60 lines; headers with fewer than 57, as they have no guard
     single_use      headers that one file includes, other than their own .c
     near_functions  external functions that one file calls, and it is in their folder
     bare_statics    names of static functions that more than two files have
@@ -25,7 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import house  # noqa: E402
 
 COUNTS = "tests/lint/counts.txt"
-SHORT_LINES = 60
+SHORT_LINES, SHORT_HEADER_LINES = 60, 57
 STATIC = re.compile(r"^static (?:inline )?(?:const )?(?:struct |enum |unsigned )?\w+ \**(\w+)\([^;{]*\)\n\{", re.M)
 MEMORY = re.compile(r'"[^"\n]*\b(?:out of|no) memory\b')
 
@@ -49,7 +49,7 @@ class Sources:
         self.statics = {path: {m[1] for m in STATIC.finditer(text)} for path, text in self.tree.code.items()}
 
     def short_files(self):
-        return [path for path, text in self.raw.items() if text.count("\n") < SHORT_LINES]
+        return [path for path, text in self.raw.items() if text.count("\n") < (SHORT_HEADER_LINES if path.endswith(".h") else SHORT_LINES)]
 
     def single_use(self):
         users = collections.defaultdict(set)

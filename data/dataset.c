@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/printable.h"
+#include "common/base/sha256.h"
 #include "data/leaf_buffer.h"
 #include "data/readers.h"
 #include "common/base/rng.h"
@@ -313,13 +314,28 @@ enum err dataset_load_unfitted(struct dataset *d, const struct job *job, uint32_
     return load(d, &r, e);
 }
 
+/* The fingerprint of the rows that are held out: of all rows, and which of them they are. */
+static enum err held_fingerprint(uint8_t out[static SHA256_BYTES], const struct dataset *whole)
+{
+    const struct order_held *h = &whole->held;
+    struct sha256 *hash = sha256_new();
+    if (!hash)
+        return ERR_NOMEM;
+    sha256_add(hash, whole->contents.fingerprint, sizeof whole->contents.fingerprint);
+    sha256_add(hash, h->bits, (size_t)((h->noted + 7) / 8));
+    return sha256_final(hash, out) ? ERR_NOMEM : ERR_OK;
+}
+
 /* The rows that are held out of *whole, as a set. */
 static enum err view_rows(struct dataset *d, const struct dataset *whole, struct errmsg *e)
 {
     const struct order_held *h = &whole->held;
     uint64_t *row = mem_resize(NULL, h->rows, sizeof *row), n = 0;
-    if (!row)
+    struct contents contents = {.files = 0};
+    if (!row || held_fingerprint(contents.fingerprint, whole)) {
+        mem_free(row);
         return err_memory_for(e, "the rows that are held out");
+    }
     for (uint64_t i = 0; i < h->noted; i++)
         if (order_is_held(h, i))
             row[n++] = i;
@@ -327,13 +343,13 @@ static enum err view_rows(struct dataset *d, const struct dataset *whole, struct
     *d = (struct dataset){.rows = n,
                           .seen = whole->held_seen,
                           .bad_rows = whole->held_bad,
+                          .contents = contents,
                           .whole = whole,
                           .row = row,
                           .features = whole->features,
                           .rank = whole->rank,
                           .scale = whole->scale};
     memcpy(d->shape, whole->shape, sizeof d->shape);
-    memcpy(d->contents.fingerprint, whole->contents.fingerprint, sizeof d->contents.fingerprint);
     return ERR_OK;
 }
 

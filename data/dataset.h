@@ -42,8 +42,9 @@ struct dataset {
     uint8_t *labels;                       /* (rows) class or value, as a byte */
     float *y_float;                        /* in place of labels */
     float scale;
-    struct table table;         /* csv: it has the rows, and x and labels are NULL */
-    struct contents contents;   /* of the files; a look has none */
+    struct table table; /* csv: it has the rows, and x and labels are NULL */
+    /* of the files; a look has none. Of an eval part whose rows are in another set: the fingerprint alone */
+    struct contents contents;
     struct job_augment augment; /* for the training part */
 };
 

@@ -225,6 +225,18 @@ class ValidationTest(TrainCase):
         self.assertEqual(digests["idx-share"], digests["npy-share"])
         self.assertNotEqual(digests["idx-share"], digests["idx-last"])
 
+    def test_the_fingerprint_tells_which_rows_are_held_out(self):
+        job = self.job_file(JOB.replace("monitor: loss, ", ""), self.write("all.csv", drawn()))
+        got = {}
+        for way, text in {**WAYS, "less": "{share: 0.1}"}.items():
+            self.learned(way, "--workers=1", job=job, keys={"data.validation": text, "training.epochs": 1})
+            data = self.manifest(way)
+            got[data["eval_fingerprint"]] = way
+            self.assertNotEqual(data["eval_fingerprint"], data["fingerprint"])
+        self.assertEqual(len(got), 4, got)
+        self.learned("other", "--workers=2", "--evaluator", job=job, keys={"data.validation": WAYS["share"], "training.epochs": 1})
+        self.assertEqual(got[self.manifest("other")["eval_fingerprint"]], "share")
+
     def refused(self, keys, text, job=None, code=2):
         got = self.train("--workers=1", job=job or self.tmp / "job.yaml", keys=keys, code=code).logs()
         self.assertIn(text, got)

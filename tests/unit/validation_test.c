@@ -262,6 +262,27 @@ static void rows_in_a_file_are_held_out_alike(void **state)
     rows = FEW;
 }
 
+static void the_fingerprint_tells_which_rows_are_held_out(void **state)
+{
+    enum { WAYS = sizeof ways / sizeof *ways };
+    static struct text text;
+    uint8_t print[WAYS][sizeof((struct contents *)0)->fingerprint];
+    const bool none[ROWS_MAX] = {false};
+    (void)state;
+    make_text(&text, none, ALL);
+    for (size_t i = 0; i < WAYS; i++) {
+        struct fixture f;
+        setup(&f, ways[i], "");
+        put(&f, "a.csv", text.text, text.bytes);
+        loads(&f);
+        memcpy(print[i], f.eval.contents.fingerprint, sizeof print[i]);
+        assert_memory_not_equal(print[i], f.d.contents.fingerprint, sizeof print[i]);
+        for (size_t j = 0; j < i; j++)
+            assert_memory_not_equal(print[i], print[j], sizeof print[i]);
+        teardown(&f);
+    }
+}
+
 static void load_words(struct fixture *f, const char *lines, const char *encoding)
 {
     const struct encoding_given given = {encoding, encoding ? strlen(encoding) : 0, "cut 7", true};
@@ -358,6 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_that_are_held_out_teach_nothing_and_are_a_part_of_their_own),
         cmocka_unit_test(rows_in_a_file_are_held_out_alike),
+        cmocka_unit_test(the_fingerprint_tells_which_rows_are_held_out),
         cmocka_unit_test(words_of_a_checkpoint_keep_their_numbers_where_rows_are_held_out),
         cmocka_unit_test(a_look_at_all_rows_sees_the_features_that_are_learned),
         cmocka_unit_test(a_look_at_some_rows_holds_none_out),

@@ -105,5 +105,10 @@ enum err model_manifest_check(const struct place *at, bool *there, struct errmsg
 /* The same for one file, if a manifest next to it has its SHA-256. Errors: as model_manifest_check. */
 enum err model_manifest_check_file(const char *path, struct errmsg *e) MUST_CHECK;
 
+/* The fingerprint of the data that the model was trained on, in hexadecimal; "": there is no manifest that has it. Errors:
+ * ERR_CORRUPT: the manifest is no JSON, or has a key twice. */
+enum err model_manifest_data(const struct place *at, char hex[static CONTENTS_HEX_BYTES],
+                             struct errmsg *e) MUST_CHECK;
+
 /* Remove the file: the other files are about to change. A missing file is no error. Errors: ERR_IO. */
 enum err model_manifest_remove(const struct place *at, struct errmsg *e) MUST_CHECK;

@@ -352,14 +352,15 @@ enum err model_manifest_remove(const struct place *at, struct errmsg *e)
 
 #define MANIFEST_BYTES_MAX ((size_t)1 << 30)
 
-/* The manifest's entry of the files; NULL: there is none. The caller owns it. Errors: ERR_CORRUPT. */
-static enum err read_files(const struct place *at, json_t **files, struct errmsg *e)
+/* An entry of the manifest; NULL: there is none. The caller owns it. Errors: ERR_CORRUPT. */
+static enum err read_entry(const struct place *at, const char *key, json_t **entry,
+                           struct errmsg *e)
 {
     uint8_t *text;
     size_t bytes;
     struct errmsg unused;
     json_error_t why;
-    *files = NULL;
+    *entry = NULL;
     if (place_get(at, MODEL_MANIFEST, MANIFEST_BYTES_MAX, &text, &bytes, &unused))
         return ERR_OK;
     json_t *all = json_loadb((const char *)text, bytes, JSON_REJECT_DUPLICATES, &why);
@@ -367,8 +368,21 @@ static enum err read_files(const struct place *at, json_t **files, struct errmsg
     if (!all)
         return err_set(e, ERR_CORRUPT, "%s/" MODEL_MANIFEST ": not a valid manifest: line %d: %s",
                        at->where, why.line, why.text);
-    *files = json_incref(json_object_get(all, "files"));
+    *entry = json_incref(json_object_get(all, key));
     json_decref(all);
+    return ERR_OK;
+}
+
+enum err model_manifest_data(const struct place *at, char hex[static CONTENTS_HEX_BYTES],
+                             struct errmsg *e)
+{
+    json_t *entry;
+    enum err err = read_entry(at, "data", &entry, e);
+    if (err)
+        return err;
+    const char *text = json_string_value(json_object_get(entry, "fingerprint"));
+    (void)snprintf(hex, CONTENTS_HEX_BYTES, "%s", text ? text : "");
+    json_decref(entry);
     return ERR_OK;
 }
 
@@ -412,7 +426,7 @@ enum err model_manifest_check_file(const char *path, struct errmsg *e)
     struct place at;
     json_t *files;
     place_folder(&at, NULL, folder);
-    enum err err = read_files(&at, &files, e);
+    enum err err = read_entry(&at, "files", &files, e);
     const json_t *of = json_object_get(files, name);
     if (of)
         err = manifest_check_file(&at, name, of, e);
@@ -424,7 +438,7 @@ enum err model_manifest_check(const struct place *at, bool *there, struct errmsg
 {
     json_t *files, *of;
     const char *name;
-    enum err err = read_files(at, &files, e);
+    enum err err = read_entry(at, "files", &files, e);
     if (err)
         return err;
     *there = json_is_object(files) && json_object_get(files, EXPORT_WEIGHTS);
@@ -433,7 +447,7 @@ enum err model_manifest_check(const struct place *at, bool *there, struct errmsg
         /* a job that runs has removed the manifest before it changed a file */
         struct errmsg unused;
         json_t *now;
-        if (read_files(at, &now, &unused) || !json_equal(files, now))
+        if (read_entry(at, "files", &now, &unused) || !json_equal(files, now))
             err = ERR_OK;
         json_decref(now);
     }

@@ -17,6 +17,7 @@
 #include "model_cli/trained.h"
 #include "data/dataset.h"
 #include "evaluate/evaluate.h"
+#include "export/export.h"
 #include "model/blas.h"
 #include "model/evaluation.h"
 
@@ -30,6 +31,40 @@ struct evaluate {
 
 /* ---- the data ---- */
 
+/* The fingerprint of the data that the model was trained on, as hex; "": not known, as for DIR/best before the job has ended. */
+static enum err trained_on(const struct trained *t, char hex[static CONTENTS_HEX_BYTES],
+                           struct errmsg *e)
+{
+    struct place model;
+    struct contents of_cut = {.files = 0};
+    place_folder(&model, NULL, t->path);
+    if (!t->has_cut)
+        return model_manifest_data(&model, hex, e);
+    memcpy(of_cut.fingerprint, t->cut.data_fingerprint, sizeof of_cut.fingerprint);
+    contents_hex(&of_cut, hex);
+    return ERR_OK;
+}
+
+/* Rows of data.train are chosen by their numbers, or by texts: of other files they can be rows that the model has learned. */
+static enum err check_held(const struct evaluate *v, struct errmsg *e)
+{
+    const struct job *job = &v->model.folder.job;
+    char is[CONTENTS_HEX_BYTES], was[CONTENTS_HEX_BYTES];
+    if (job->data.eval || !job_holds_rows_out(job))
+        return ERR_OK;
+    contents_hex(&v->data.contents, is);
+    enum err err = trained_on(&v->model, was, e);
+    if (err || !*was || strcmp(is, was) == 0)
+        return err;
+    return err_set(
+        e, ERR_INPUT,
+        "data.train: its rows are others than those that the model was trained on (their "
+        "fingerprint is %.12s, and was %.12s), so data.validation would hold out others, too, "
+        "perhaps some that it has learned: restore the files, or name files to evaluate on after "
+        "%s",
+        is, was, flags_list(FLAGS_WORDS, NULL)[0]);
+}
+
 /* Rows are read with the words and scales of the model's columns. */
 static enum err load(struct evaluate *v, struct errmsg *e)
 {
@@ -39,6 +74,8 @@ static enum err load(struct evaluate *v, struct errmsg *e)
     if (!err)
         err = dataset_load_eval(&v->data, &f->job, &train, model_classes(f->model), e);
     spill_unref(train.table.spill);
+    if (!err)
+        err = check_held(v, e);
     dataset_source_init(&v->source, &v->data, NULL);
     return err;
 }

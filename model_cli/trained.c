@@ -253,12 +253,24 @@ static enum err open_folder(struct trained *t, const char *whole, struct folder_
 
 /* ---- opening ---- */
 
+/* The rows that are held out were chosen when the model was trained; other files can be named. */
+static bool chooses_rows(const char *set)
+{
+    static const char any[] = "data.validation", files[] = "data.validation.files=";
+    return strncmp(set, any, strlen(any)) == 0 && strncmp(set, files, strlen(files)) != 0;
+}
+
 /* Only keys about data can be set: others would give another model. */
 static enum err check_sets(const char *const *sets, size_t *n, struct errmsg *e)
 {
     static const char *const may[] = {"data.", shape_key};
     for (*n = 0; sets && sets[*n]; (*n)++) {
         bool allowed = false;
+        if (chooses_rows(sets[*n]))
+            return err_set(e, ERR_INPUT,
+                           "--set %s: the model is trained already, and which rows it has not "
+                           "learned cannot be set; name files to evaluate on",
+                           sets[*n]);
         for (size_t i = 0; i < sizeof may / sizeof *may; i++)
             allowed |= strncmp(sets[*n], may[i], strlen(may[i])) == 0;
         if (!allowed)

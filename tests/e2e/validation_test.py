@@ -225,6 +225,30 @@ class ValidationTest(TrainCase):
         self.assertEqual(digests["idx-share"], digests["npy-share"])
         self.assertNotEqual(digests["idx-share"], digests["idx-last"])
 
+    def refuses_to_evaluate(self, text, *args):
+        done = subprocess.run([MODEL, "evaluate", *args], capture_output=True, text=True, timeout=DEADLINE_S)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn(text, done.stderr)
+
+    def test_evaluate_chooses_no_rows_of_other_files_than_were_trained_on(self):
+        rows, out = drawn(), self.tmp / "out"
+        self.write("day-0.csv", rows[:300])
+        self.write("day-2.csv", rows[300:])
+        job = self.job_file(JOB, str(self.tmp / "day-*.csv"))
+        self.train("--workers=1", job=job, out=out, keys={"data.validation": WAYS["share"]})
+        trained = [out, out / "best", out / "checkpoints"]
+        before = [self.evaluated(path) for path in trained]
+        other = self.write("day-1.csv", rows[:9])
+        text = "data.train: its rows are others than those that the model was trained on"
+        for path in trained:
+            self.refuses_to_evaluate(text, path)
+        self.assertEqual(self.evaluated(out, other)["rows"], 9)
+        (self.tmp / "day-1.csv").unlink()
+        self.assertEqual([self.evaluated(path) for path in trained], before)
+        self.refuses_to_evaluate(text, out, "--set", f"data.train={self.tmp}/day-2.csv")
+        for way in ("data.validation.share=0.5", "data.validation={share: 0.5}", "data.validation.column=user"):
+            self.refuses_to_evaluate(f"--set {way}: the model is trained already, and which rows", out, "--set", way)
+
     def test_the_fingerprint_tells_which_rows_are_held_out(self):
         job = self.job_file(JOB.replace("monitor: loss, ", ""), self.write("all.csv", drawn()))
         got = {}

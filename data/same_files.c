@@ -173,8 +173,8 @@ enum err reading_paths(struct paths *p, const struct reading *r, struct errmsg *
     if (!files)
         return paths_expand(p, r->patterns, e);
     enum err err = paths_expand(&all, r->patterns, e);
-    if (!err)
-        err = paths_expand(&held, files, e);
+    if (!err && (err = paths_expand(&held, files, e)))
+        err = err_wrap(e, err, "data.validation.files: ");
     if (!err)
         err = hold_files_out(&left, &all, &held, e);
     paths_close(&all);

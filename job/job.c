@@ -168,7 +168,7 @@ static enum err check_validation(struct job_reader *r)
          "data.format: synthetic generates rows to evaluate on (data.synthetic_eval_rows); remove "
          "it"},
         {v->column[0] && r->job->data.format != DATA_CSV, "data.validation.column", NULL,
-         "only data.format: csv has columns with names; without it, share is of the rows"},
+         "only data.format: csv can hold out by a column; without column, share is of the rows"},
         {0},
     };
     return job_check_rules(r, NULL, rules);
@@ -204,7 +204,8 @@ static enum err check_monitor(struct job_reader *r)
         {!off && monitor != MONITOR_LOSS && !has_metric(job, monitor - MONITOR_METRIC),
          "training.monitor", NULL, "it must be loss or one of model.metrics"},
         {!off && !job_evaluates(job), "training.monitor", NULL,
-         "data.eval is missing, so there is nothing to evaluate on; set data.eval"},
+         "data.eval is missing, so there is nothing to evaluate on; set data.eval or "
+         "data.validation"},
         {0},
     };
     return job_check_rules(r, NULL, rules);
@@ -215,7 +216,7 @@ enum err job_check_evaluator(const struct job *job, struct errmsg *e)
     if (!job_evaluates(job))
         return err_set(e, ERR_INPUT,
                        "%s: data.eval: it is missing, so the evaluator has nothing to evaluate on; "
-                       "set it, or remove the evaluator",
+                       "set it or data.validation, or remove the evaluator",
                        job->file);
     if (job->evaluate.every_steps)
         return err_set(

@@ -280,6 +280,7 @@ class ValidationTest(TrainCase):
                 ({"data.validation": "{column: usr, share: 0.1}"},
                  'data.validation.column: no column has the name "usr"; did you mean "user"?'),
                 ({"data.validation.files": self.write("other.csv", rows)}, "other.csv is no file of data.train"),
+                ({"data.validation.files": self.tmp / "nope"}, "data.validation.files: " + str(self.tmp / "nope")),
                 ({"data.validation.files": self.tmp / "all.csv"}, "no file is left to train on"),
                 ({"data.validation": "{column: user, share: 0.5}", "data.train": self.write("one.csv", one)},
                  "or a column with more different keys")):
@@ -288,7 +289,7 @@ class ValidationTest(TrainCase):
         svm = self.job_file(LIBSVM, "x.svm", "svm.yaml")
         self.refused({"data.validation.last": 0.1}, "data.format: synthetic generates rows to evaluate on", job=TrainCase.JOB)
         self.refused({"data.validation": "{column: user, share: 0.1}"},
-                     "data.validation.column: only data.format: csv has columns with names", job=svm)
+                     "data.validation.column: only data.format: csv can hold out by a column", job=svm)
 
     def test_a_job_resumes_with_the_same_rows_held_out_alone(self):
         job = self.job_file(JOB, self.write("all.csv", drawn()))

@@ -107,6 +107,7 @@ struct left_words {
     uint32_t **number; /* (inputs) by a cell: the cell that it gets; NULL: the column learns none */
     uint32_t **old;    /* (inputs) by a new number: the old one */
     uint32_t *count;   /* (inputs) */
+    uint32_t **held;   /* (inputs) by a cell: how many rows that are held out have it */
 };
 
 static void keep_word(struct left_words *w, uint32_t input, uint32_t cell)
@@ -124,20 +125,49 @@ static enum err left_words_begin(struct left_words *w, struct table *t, struct e
     *w = (struct left_words){.s = s,
                              .number = mem_zalloc(s->inputs, sizeof *w->number),
                              .old = mem_zalloc(s->inputs, sizeof *w->old),
-                             .count = mem_zalloc(s->inputs, sizeof *w->count)};
+                             .count = mem_zalloc(s->inputs, sizeof *w->count),
+                             .held = mem_zalloc(s->inputs, sizeof *w->held)};
     t->renumber = w->number;
-    bool there = w->number && w->old && w->count;
+    bool there = w->number && w->old && w->count && w->held;
     for (uint32_t i = 0; i < s->inputs && there; i++) {
         const struct schema_input *in = &s->input[i];
         if (!in->learns)
             continue;
         w->number[i] = mem_zalloc((size_t)in->words.count + 1, sizeof *w->number[i]);
         w->old[i] = mem_zalloc((size_t)in->words.count + 1, sizeof *w->old[i]);
-        there = w->number[i] && w->old[i];
+        w->held[i] = mem_zalloc((size_t)in->words.count + 1, sizeof *w->held[i]);
+        there = w->number[i] && w->old[i] && w->held[i];
         for (uint32_t word = 0; word < in->known && there; word++)
             keep_word(w, i, word + 1);
     }
     return there ? ERR_OK : err_memory_for(e, "the words of the rows that are left");
+}
+
+/* More than a quarter of the rows, but a few, as of an eval part (csv.c). */
+static void say_new_words(const struct left_words *w, const struct dataset *d,
+                          const struct reading *r)
+{
+    enum { FEW = 20 };
+    const uint64_t rows = d->held.rows - d->held_bad;
+    for (uint32_t i = 0; w->s && i < w->s->inputs; i++) {
+        const struct schema_input *in = &w->s->input[i];
+        uint64_t unknown = 0;
+        const char *word = "";
+        size_t bytes = 0;
+        for (uint32_t cell = w->number[i] ? in->words.count : 0; cell; cell--)
+            if (w->held[i][cell] && !w->number[i][cell]) {
+                unknown += w->held[i][cell];
+                word = vocabulary_text(&in->words, cell - 1, &bytes);
+            }
+        if (unknown >= FEW && unknown > rows / 4)
+            dataset_warn(
+                r,
+                "%s: column %s: %" PRIu64 " of %" PRIu64
+                " rows have a word that no other row has, such as \"%s\", and is unknown to the "
+                "model: leave the column out, or hold out in another way",
+                dataset_eval_name(r->job), SHOWN(in->name), unknown, rows,
+                printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes));
+    }
 }
 
 static enum err forget_others(const struct left_words *w, uint32_t input)
@@ -164,9 +194,12 @@ static enum err left_words_end(struct left_words *w, enum err err, struct errmsg
     for (uint32_t i = 0; i < inputs && !err; i++)
         if (w->number[i] && forget_others(w, i))
             err = err_memory_for(e, "the words of the rows that are left");
-    for (uint32_t i = 0; w->old && i < inputs; i++)
+    for (uint32_t i = 0; w->old && w->held && i < inputs; i++) {
         mem_free(w->old[i]);
+        mem_free(w->held[i]);
+    }
     mem_free(w->old);
+    mem_free(w->held);
     mem_free(w->count);
     return err;
 }
@@ -200,12 +233,15 @@ static enum err count_cells(struct dataset *d, struct left_words *w, uint64_t *l
         n = d->table.rows - row;
         err = table_look(&d->table, row, &n, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
         for (; n > 0 && !err; n--, row++, cells += schema_packed_raw_cells(s, cells)) {
-            const bool is = count_row(d, row, table_float(cells[s->inputs]),
-                                      s->weighted ? table_float(cells[s->inputs + 1]) : 1);
+            const float label = table_float(cells[s->inputs]);
+            const bool is =
+                count_row(d, row, label, s->weighted ? table_float(cells[s->inputs + 1]) : 1);
             *left += is;
-            for (uint32_t i = 0; is && w->s && i < s->inputs; i++)
-                if (w->number[i])
+            for (uint32_t i = 0; w->s && !isnan(label) && i < s->inputs; i++)
+                if (w->number[i] && is)
                     keep_word(w, i, cells[i]);
+                else if (w->number[i])
+                    w->held[i][cells[i]]++;
         }
     }
     return err;
@@ -246,6 +282,8 @@ enum err dataset_hold_out(struct dataset *d, const struct reading *r, bool learn
         count_numbers(d, &left);
     if (!err)
         err = check_parts(d, r, left, e);
+    if (!err)
+        say_new_words(&words, d, r);
     return left_words_end(&words, err, e);
 }
 

@@ -225,6 +225,16 @@ class ValidationTest(TrainCase):
         self.assertEqual(digests["idx-share"], digests["npy-share"])
         self.assertNotEqual(digests["idx-share"], digests["idx-last"])
 
+    def test_words_that_only_rows_that_are_held_out_have_are_said(self):
+        rows = drawn()
+        job = self.job_file(JOB, self.write("all.csv", rows))
+        taught = {row[2] for row in rows[:ROWS * 8 // 10]}
+        new = [row[2] for row in rows[ROWS * 8 // 10:] if row[2] not in taught]
+        text = f'data.validation: column town: {len(new)} of {ROWS * 2 // 10} rows have a word that no other row has, such as "{new[0]}"'
+        self.assertIn(text, self.train("--workers=1", job=job, keys={"data.validation": WAYS["last"]}).logs())
+        self.assertNotIn("no other row has", self.train("--workers=1", job=job, out=self.tmp / "share",
+                                                        keys={"data.validation": WAYS["share"]}).logs())
+
     def refuses_to_evaluate(self, text, *args):
         done = subprocess.run([MODEL, "evaluate", *args], capture_output=True, text=True, timeout=DEADLINE_S)
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)

@@ -251,13 +251,13 @@ static void look_at_eval_data(struct process *p)
         p->has_eval ? epoch_log_other_data(&p->log, &p->eval.contents) : NULL;
     if (!other || strcmp(p->log.uuid, p->base.uuid) != 0)
         return;
-    log_warn("data.eval has other rows than when epoch %" PRIu64
+    log_warn("%s has other rows than when epoch %" PRIu64
              " was evaluated: the history has evaluations of both",
-             other->epoch);
+             dataset_eval_name(&p->job), other->epoch);
     if (!p->past[0])
         (void)snprintf(p->past, sizeof p->past,
-                       "data.eval had other rows when epoch %" PRIu64 " was evaluated",
-                       other->epoch);
+                       "%s had other rows when epoch %" PRIu64 " was evaluated",
+                       dataset_eval_name(&p->job), other->epoch);
 }
 
 /* The history knows the epochs that were the best. If best/ lacks the last of them, and this is not the evaluation that the last

@@ -268,8 +268,8 @@ static enum err best_check_data(const struct best *b, struct errmsg *e)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "%s: the best epoch was found on other evaluation data (fingerprint %.8s there, "
-                   "%.8s here): use the same data.eval, or remove the directory",
-                   b->place.where, data, b->data);
+                   "%.8s here): use the same %s, or remove the directory",
+                   b->place.where, data, b->data, dataset_eval_name(b->job));
 }
 
 /* Remove the temporary files of a chief that was killed while it wrote. */

@@ -28,6 +28,7 @@
 #include "common/process/output.h"
 #include "common/serve/vitals.h"
 #include "common/place/place.h"
+#include "data/dataset.h"
 #include "evaluate/evaluate.h"
 #include "model/blas.h"
 #include "worker/control/control_http.h"
@@ -369,11 +370,10 @@ static enum err check_eval_data(const struct watch *v, const struct manifest *ne
     contents_hex(v->role->eval->contents, data);
     if (!eval_log_last(&v->log, newest->uuid) || !v->log.data[0] || strcmp(v->log.data, data) == 0)
         return ERR_OK;
-    return err_set(
-        e, ERR_INPUT,
-        "%s/eval.json: earlier checkpoints of this run were evaluated on other data "
-        "(fingerprint %.8s there, %.8s here): use the same data.eval, or remove the file",
-        v->role->output, v->log.data, data);
+    return err_set(e, ERR_INPUT,
+                   "%s/eval.json: earlier checkpoints of this run were evaluated on other data "
+                   "(fingerprint %.8s there, %.8s here): use the same %s, or remove the file",
+                   v->role->output, v->log.data, data, dataset_eval_name(v->role->job));
 }
 
 /* The cut is held until it is evaluated: rows of tables are read when their keys are known. */

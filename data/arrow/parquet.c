@@ -448,6 +448,14 @@ enum err parquet_digest(const struct parquet_piece *q, uint8_t digest[static 32]
 {
     const struct parquet_file *f = q->file;
     *bytes = 0;
+static void digest_path(const struct parquet_column *c, struct sha256 *hash)
+{
+    sha256_add(hash, c->name, strlen(c->name) + 1);
+    sha256_add(hash, c->value ? "v" : "n", 1);
+    if (c->value)
+        sha256_add(hash, c->value, strlen(c->value) + 1);
+}
+
     if (!q->begins_file && !q->begins_group)
         return ERR_OK;
     struct sha256 *hash = sha256_new();
@@ -460,8 +468,8 @@ enum err parquet_digest(const struct parquet_piece *q, uint8_t digest[static 32]
         read = footer.bytes && add_bytes(f, footer, hash, buffer);
     }
     for (uint32_t i = 0; q->begins_file && hash && i < f->columns; i++)
-        if (f->column[i].value)
-            sha256_add(hash, f->column[i].value, strlen(f->column[i].value) + 1);
+        if (f->column[i].of == PARQUET_OF_PATH)
+            digest_path(&f->column[i], hash);
     for (uint32_t i = 0; q->begins_group && buffer && hash && read && i < f->columns; i++) {
         if (f->column[i].of == PARQUET_OF_PATH)
             continue;

@@ -71,6 +71,9 @@ class ParquetTest(TrainCase):
     def run_on(self, *command):
         return subprocess.run([str(each) for each in command], cwd=self.tmp, capture_output=True, text=True, timeout=60)
 
+    def leave_eval_out(self):
+        self.JOB.write_text(self.JOB.read_text().replace("  eval: rows-1.parquet\n", ""))
+
     def refused(self, text, **keys):
         said = self.run_on(WORKER, "--doctor", f"--job={self.JOB}", *self.sets({k.replace("__", "."): v for k, v in keys.items()}))
         self.assertEqual(said.returncode, 2, said.stdout)
@@ -156,6 +159,18 @@ class ParquetTest(TrainCase):
         (self.tmp / "log/hour=7").rename(self.tmp / "log/hour=8")
         said = self.launch(keys={**columns, "data.train": "log", "data.eval": "log", "training.epochs": 4}).wait(2)
         self.assertIn("data", said.stderr())
+
+    def test_a_value_of_a_path_is_its_columns(self):
+        null = "__HIVE_DEFAULT_PARTITION__"
+        for log, path in (("log", f"p={null}/q=v"), ("other", f"p=v/q={null}"), ("moved", f"q={null}/p=v")):
+            (self.tmp / log / path).mkdir(parents=True)
+            shutil.copy(FILES / "rows-0.parquet", self.tmp / log / path)
+        keys = {"data.columns": "[label: y, key: p, key: q]", "model.layers": "[{linear: {inputs: [p, q]}}, sigmoid]"}
+        self.leave_eval_out()
+        self.digest(keys={**keys, "data.train": "log"})
+        for log in ("other", "moved"):
+            said = self.launch(keys={**keys, "data.train": log, "training.epochs": 4}).wait(2)
+            self.assertIn("data", said.stderr())
 
     def test_a_column_that_does_not_fit_is_named(self):
         self.refused('rows-0.parquet: column "nested": its type is struct, which is not read', data__columns="[label: y, key: nested]",

@@ -385,7 +385,8 @@ static void number_of_double(struct encoding *x, uint32_t row, double v)
         put_id(x, row, no_text, v);
     else
         schema_put_number(x->s, encode_row(x, row), x->field->cell, v);
-    x->t->seen[x->field->cell] |= isnan(v) ? LEARNED_MISSING : LEARNED_KNOWN;
+    if (!isnan(v))
+        x->t->seen[x->field->cell] |= LEARNED_KNOWN;
     if (encode_is_noted(x) && learned_is_rounded(in) && isfinite((float)v))
         keep_error(x, learned_note_number(x->t, x->field->cell, v, row < x->sampled));
 }

@@ -172,6 +172,13 @@ class ParquetTest(TrainCase):
             said = self.launch(keys={**keys, "data.train": log, "training.epochs": 4}).wait(2)
             self.assertIn("data", said.stderr())
 
+    def test_a_column_without_a_number_is_said(self):
+        self.leave_eval_out()
+        for name in ("nan", "age"):  # NaN and null
+            said = self.run_on(WORKER, "--doctor", f"--job={self.JOB}", *self.sets(
+                {"data.train": self.tmp / "nulls.parquet", "data.columns": f"[label: y, number: {name}]", "model.layers": "[{dense: 1}, sigmoid]"}))
+            self.assertIn(f"column {name}: no row has a number, so all are missing", said.stdout + said.stderr)
+
     def test_a_column_that_does_not_fit_is_named(self):
         self.refused('rows-0.parquet: column "nested": its type is struct, which is not read', data__columns="[label: y, key: nested]",
                      model__layers="[{linear: {inputs: nested}}, sigmoid]")

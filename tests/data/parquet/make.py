@@ -3,6 +3,7 @@
 import csv
 import datetime
 import decimal
+import math
 import pathlib
 import random
 
@@ -63,8 +64,10 @@ def main():
     pq.write_table(table(parts[0], 0), HERE / "rows-0.parquet", row_group_size=GROUP, compression="snappy")
     pq.write_table(table(parts[1], 1), HERE / "rows-1.parquet", row_group_size=GROUP, compression="zstd", data_page_version="2.0")
     pq.write_table(table(parts[0], 0).slice(0, 0), HERE / "empty.parquet")
-    pq.write_table(pa.table({**{n: table(parts[0], 0)[n] for n in TYPES}, "user": pa.array([1.5] * ROWS)}), HERE / "other.parquet",
-                   compression="zstd")
+    pq.write_table(pa.table({**{n: table(parts[0], 0)[n] for n in TYPES}, "user": pa.array([1.5] * ROWS), "words": ["x"] * ROWS}),
+                   HERE / "other.parquet", compression="zstd")
+    nulls = {n: table(parts[0], 0)[n] if n in ("y", "w") else pa.nulls(ROWS) for n in TYPES}
+    pq.write_table(pa.table({**nulls, "words": pa.array([[None]] * ROWS), "nan": [math.nan] * ROWS}), HERE / "nulls.parquet")
     with open(HERE / "rows.csv", "w", encoding="utf-8", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(TYPES)

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,10 +55,34 @@ static const char *unfit(const struct parquet_column *c, const struct meaning_fi
     return NULL;
 }
 
-/* Is it like the column of the first file? */
-static bool is_alike(const struct parquet_column *a, const struct parquet_column *b)
+static bool are_alike(const struct arrow_type *a, const struct arrow_type *b)
 {
-    return strcmp(a->type.name, b->type.name) == 0 && strcmp(a->item.name, b->item.name) == 0;
+    return a->kind == ARROW_NULL || b->kind == ARROW_NULL || strcmp(a->name, b->name) == 0;
+}
+
+enum { TYPE_BYTES = sizeof(struct arrow_type) + 8 };
+static const char *type_words(char out[static TYPE_BYTES], const struct arrow_type *type,
+                              const struct arrow_type *item)
+{
+    const bool list = type->kind == ARROW_LIST;
+    (void)snprintf(out, TYPE_BYTES, "%s%s", list ? "list of " : "", list ? item->name : type->name);
+    return out;
+}
+
+/* Is it like the column of the files before? Lists of nulls alone are like other lists. */
+static enum err check_alike(struct parquet_known *known, const struct parquet_column *c,
+                            const char *path, struct errmsg *e)
+{
+    const bool nulls = known->type.kind == ARROW_NULL;
+    if (known->path &&
+        !(are_alike(&known->type, &c->type) &&
+          (nulls || c->type.kind == ARROW_NULL || are_alike(&known->item, &c->item))))
+        return err_set(e, ERR_INPUT, "column \"%s\": its type is %s, but %s in %s", SHOWN(c->name),
+                       type_words((char[TYPE_BYTES]){""}, &c->type, &c->item),
+                       type_words((char[TYPE_BYTES]){""}, &known->type, &known->item), known->path);
+    if (!known->path || nulls || (known->item.kind == ARROW_NULL && c->type.kind == ARROW_LIST))
+        *known = (struct parquet_known){c->type, c->item, path};
+    return ERR_OK;
 }
 
 static enum err check_column(const struct parquet *p, const struct parquet_column *c,
@@ -68,14 +93,9 @@ static enum err check_column(const struct parquet *p, const struct parquet_colum
     if (why)
         return err_set(e, ERR_INPUT, "column \"%s\": its type is %s, %s", SHOWN(c->name),
                        SHOWN(c->type.name), why);
-    for (uint32_t i = 0; p->first && i < p->first->columns; i++) {
-        const struct parquet_column *of = &p->first->column[i];
-        if (strcmp(of->name, c->name) == 0 && !is_alike(of, c))
-            return err_set(e, ERR_INPUT, "column \"%s\": its type is %s, but %s in %s",
-                           SHOWN(c->name), c->type.kind == ARROW_LIST ? c->item.name : c->type.name,
-                           of->type.kind == ARROW_LIST ? of->item.name : of->type.name,
-                           p->first->path);
-    }
+    for (uint32_t i = 0; i < p->first->columns; i++)
+        if (strcmp(p->first->column[i].name, c->name) == 0)
+            return check_alike(&p->first->column[i].known, c, p->file->path, e);
     return ERR_OK;
 }
 

@@ -19,20 +19,21 @@ struct simple_type {
 };
 
 static const struct simple_type simple[] = {
-    {"b", "boolean", ARROW_BOOLEAN, 0},  {"c", "integer", ARROW_INTEGER, 1},
-    {"C", "integer", ARROW_UNSIGNED, 1}, {"s", "integer", ARROW_INTEGER, 2},
-    {"S", "integer", ARROW_UNSIGNED, 2}, {"i", "integer", ARROW_INTEGER, 4},
-    {"I", "integer", ARROW_UNSIGNED, 4}, {"l", "integer", ARROW_INTEGER, 8},
-    {"L", "integer", ARROW_UNSIGNED, 8}, {"f", "float", ARROW_FLOAT, 4},
-    {"g", "double", ARROW_FLOAT, 8},     {"u", "text", ARROW_TEXT, 4},
-    {"U", "text", ARROW_TEXT, 8},        {"vu", "text", ARROW_TEXT, 0},
-    {"z", "text", ARROW_TEXT, 4},        {"Z", "text", ARROW_TEXT, 8},
-    {"vz", "text", ARROW_TEXT, 0},       {"tdD", "date", ARROW_DATE, 4},
-    {"+l", "list", ARROW_LIST, 4},       {"+L", "list", ARROW_LIST, 8},
-    {"tdm", "date", ARROW_DATE, 8},      {"e", "half float", ARROW_OTHER, 0},
-    {"+s", "struct", ARROW_OTHER, 0},    {"+m", "map", ARROW_OTHER, 0},
-    {"tts", "time", ARROW_OTHER, 0},     {"ttm", "time", ARROW_OTHER, 0},
-    {"ttu", "time", ARROW_OTHER, 0},     {"ttn", "time", ARROW_OTHER, 0}};
+    {"n", "null", ARROW_NULL, 0},        {"b", "boolean", ARROW_BOOLEAN, 0},
+    {"c", "integer", ARROW_INTEGER, 1},  {"C", "integer", ARROW_UNSIGNED, 1},
+    {"s", "integer", ARROW_INTEGER, 2},  {"S", "integer", ARROW_UNSIGNED, 2},
+    {"i", "integer", ARROW_INTEGER, 4},  {"I", "integer", ARROW_UNSIGNED, 4},
+    {"l", "integer", ARROW_INTEGER, 8},  {"L", "integer", ARROW_UNSIGNED, 8},
+    {"f", "float", ARROW_FLOAT, 4},      {"g", "double", ARROW_FLOAT, 8},
+    {"u", "text", ARROW_TEXT, 4},        {"U", "text", ARROW_TEXT, 8},
+    {"vu", "text", ARROW_TEXT, 0},       {"z", "text", ARROW_TEXT, 4},
+    {"Z", "text", ARROW_TEXT, 8},        {"vz", "text", ARROW_TEXT, 0},
+    {"tdD", "date", ARROW_DATE, 4},      {"+l", "list", ARROW_LIST, 4},
+    {"+L", "list", ARROW_LIST, 8},       {"tdm", "date", ARROW_DATE, 8},
+    {"e", "half float", ARROW_OTHER, 0}, {"+s", "struct", ARROW_OTHER, 0},
+    {"+m", "map", ARROW_OTHER, 0},       {"tts", "time", ARROW_OTHER, 0},
+    {"ttm", "time", ARROW_OTHER, 0},     {"ttu", "time", ARROW_OTHER, 0},
+    {"ttn", "time", ARROW_OTHER, 0}};
 
 static void set_name(struct arrow_type *t, const char *name)
 {
@@ -151,7 +152,7 @@ static int64_t integer_at(const void *values, uint8_t bytes, bool is_signed, int
 bool arrow_find(const struct arrow_type *t, const struct ArrowArray **a, int64_t i, int64_t *at)
 {
     i += (*a)->offset;
-    if (is_null(*a, i))
+    if (t->kind == ARROW_NULL || is_null(*a, i))
         return false;
     if (t->index_bytes) {
         const struct ArrowArray *of = (*a)->dictionary;

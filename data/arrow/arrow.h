@@ -80,6 +80,7 @@ struct arrow_module {
 
 enum arrow_kind {
     ARROW_OTHER, /* none of those that are read */
+    ARROW_NULL,  /* no row has a value */
     ARROW_INTEGER,
     ARROW_UNSIGNED,
     ARROW_FLOAT,

@@ -12,6 +12,10 @@ struct parquet_column {
     uint32_t of;                  /* the file's; PARQUET_OF_PATH: none */
     uint32_t child;               /* of the rows of a batch */
     struct arrow_type type, item; /* item: of a list's values */
+    struct parquet_known {        /* of the first file's: of the first that is more than nulls */
+        struct arrow_type type, item;
+        const char *path; /* NULL: none is yet */
+    } known;
     const char *name;
     const char *value; /* of a path: a text, the same in all rows; NULL: null */
 };

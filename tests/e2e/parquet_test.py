@@ -172,6 +172,21 @@ class ParquetTest(TrainCase):
             said = self.launch(keys={**keys, "data.train": log, "training.epochs": 4}).wait(2)
             self.assertIn("data", said.stderr())
 
+    def test_a_column_of_nulls_alone_is_of_any_type(self):
+        lines = (FILES / "rows.csv").read_text().splitlines()
+        half = len(lines) // 2
+        known = [lines[0].split(",").index(name) for name in ("y", "w")]
+        nulls = [",".join(v if i in known else "" for i, v in enumerate(line.split(","))) for line in lines[1:half + 1]]
+        for files, rows in ((("rows-0", "nulls", "rows-1"), lines[1:half + 1] + nulls + lines[half + 1:]),
+                            (("nulls", "rows-0"), nulls + lines[1:half + 1])):
+            (self.tmp / "rows.csv").write_text("\n".join([lines[0], *rows]) + "\n")
+            want = self.digest("--fresh", out=self.tmp / "csv", keys=self.CSV)
+            data = f"[{', '.join(f'{self.tmp}/{name}.parquet' for name in files)}]"
+            self.assertEqual(self.digest("--fresh", keys={"data.train": data}), want, files)
+        said = self.launch("--fresh", keys={"data.train": f"[{', '.join(f'{self.tmp}/{name}.parquet' for name in ('nulls', 'rows-0', 'other'))}]",
+                                            "data.columns": "[label: y, number: user]", "model.layers": "[{dense: 1}, sigmoid]"}).wait(2)
+        self.assertIn(f'other.parquet: column "user": its type is double, but integer in {self.tmp}/rows-0.parquet', said.stderr())
+
     def test_a_column_without_a_number_is_said(self):
         self.leave_eval_out()
         for name in ("nan", "age"):  # NaN and null
@@ -196,6 +211,9 @@ class ParquetTest(TrainCase):
         said = self.launch(keys={"data.train": f"[{self.tmp}/rows-0.parquet, {self.tmp}/other.parquet]", "data.columns":
                                  "[label: y, number: user]", "model.layers": "[{dense: 1}, sigmoid]", "data.eval": None}).wait(2)
         self.assertIn(f'other.parquet: column "user": its type is double, but integer in {self.tmp}/rows-0.parquet', said.stderr())
+        said = self.launch(keys={"data.train": f"[{self.tmp}/rows-0.parquet, {self.tmp}/other.parquet]", "data.columns":
+                                 "[label: y, keys: {name: words, max_values: 3}]", "model.layers": "[{linear: {inputs: words}}, sigmoid]"}).wait(2)
+        self.assertIn(f'other.parquet: column "words": its type is text, but list of text in {self.tmp}/rows-0.parquet', said.stderr())
 
     def test_bad_rows_and_broken_files_are_named_by_row_group(self):
         keys = {"data.columns": "[label: count, number: age]", "model.layers": "[{dense: 1}, sigmoid]"}

@@ -186,6 +186,18 @@ static void numbers_of_rows_are_0_and_not_valid_where_they_are_null(void **state
     assert_int_equal(valid, 0xFC);
 }
 
+static void all_of_a_column_of_nulls_are_null(void **state)
+{
+    (void)state;
+    const struct ArrowArray a = {.length = 2, .null_count = 2};
+    const struct ArrowSchema s = {.format = "n"};
+    const struct arrow_type t = arrow_type_of(&s);
+    assert_int_equal(t.kind, ARROW_NULL);
+    assert_string_equal(t.name, "null");
+    for (int64_t i = 0; i < 2; i++)
+        assert_string_equal(text_of("n", &a, i), "null");
+}
+
 static void other_types_are_named(void **state)
 {
     (void)state;
@@ -213,6 +225,7 @@ int main(void)
         cmocka_unit_test(a_list_is_between_its_offsets_or_has_one_size),
         cmocka_unit_test(an_integer_becomes_the_nearest_float),
         cmocka_unit_test(numbers_of_rows_are_0_and_not_valid_where_they_are_null),
+        cmocka_unit_test(all_of_a_column_of_nulls_are_null),
         cmocka_unit_test(other_types_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

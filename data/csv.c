@@ -34,6 +34,7 @@
 #include "data/meaning/encoding_given.h"
 #include "data/text/csv_hint.h"
 #include "common/process/paths.h"
+#include "common/process/process_state.h"
 #include "data/arrow/parquet.h"
 #include "data/readers.h"
 #include "data/bytes/stream.h"
@@ -417,9 +418,11 @@ static enum err read_columns(struct csv *c, struct work *w, struct errmsg *e)
     struct csv_file *f = &c->file[c->next_file];
     struct csv_piece *p = &w->piece;
     bool last;
+    const uint64_t left_bytes = c->parquet->left_bytes;
     enum err err = parquet_next(c->parquet, &p->parquet, &last, e);
     if (err)
         return err;
+    loading_read(left_bytes - c->parquet->left_bytes);
     w->file = f;
     w->digested = false;
     w->text_bytes = 0;

@@ -255,9 +255,11 @@ enum err parquet_open(struct parquet *p, const char *path, struct errmsg *e)
     p->group = 0;
     p->begun = false;
     p->fresh = true;
-    p->left = 0;
+    p->rows = 0;
     for (uint32_t i = 0; i < p->module->groups(f->arrow); i++)
-        p->left += p->module->rows(f->arrow, i);
+        p->rows += p->module->rows(f->arrow, i);
+    p->left = p->rows;
+    p->left_bytes = (uint64_t)f->opened.st_size;
     return ERR_OK;
 }
 
@@ -391,6 +393,9 @@ enum err parquet_next(struct parquet *p, struct parquet_piece **piece, bool *las
             p->batch = NULL;
         }
     }
+    p->left_bytes =
+        p->left ? (uint64_t)((double)p->file->opened.st_size * (double)p->left / (double)p->rows)
+                : 0;
     *last = p->left == 0;
     return *last ? check_unchanged(p->file, e) : ERR_OK;
 }
@@ -443,11 +448,6 @@ static struct arrow_span footer_of(const struct parquet_file *f)
     return (struct arrow_span){most - n, n};
 }
 
-enum err parquet_digest(const struct parquet_piece *q, uint8_t digest[static 32], size_t *bytes,
-                        struct errmsg *e)
-{
-    const struct parquet_file *f = q->file;
-    *bytes = 0;
 static void digest_path(const struct parquet_column *c, struct sha256 *hash)
 {
     sha256_add(hash, c->name, strlen(c->name) + 1);
@@ -456,6 +456,11 @@ static void digest_path(const struct parquet_column *c, struct sha256 *hash)
         sha256_add(hash, c->value, strlen(c->value) + 1);
 }
 
+enum err parquet_digest(const struct parquet_piece *q, uint8_t digest[static 32], size_t *bytes,
+                        struct errmsg *e)
+{
+    const struct parquet_file *f = q->file;
+    *bytes = 0;
     if (!q->begins_file && !q->begins_group)
         return ERR_OK;
     struct sha256 *hash = sha256_new();

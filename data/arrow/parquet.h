@@ -57,7 +57,9 @@ struct parquet {
     bool begun;                  /* the group is */
     bool fresh;                  /* no piece has a row of the file yet */
     uint32_t group;
-    uint64_t row, left; /* row: of the group; left: rows of the file that no piece has */
+    uint64_t row;        /* of the group */
+    uint64_t rows, left; /* of the file; left: that no piece has */
+    uint64_t left_bytes; /* their share of its bytes */
 };
 
 /* Errors: ERR_INPUT: the module is not there; ERR_NOMEM. */

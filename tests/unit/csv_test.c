@@ -10,12 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/math/kernels.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "common/process/process_state.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/idx_files.h"
 #include "data/csv_rows.h"
@@ -1647,6 +1649,35 @@ static void the_eval_part_is_read_as_the_training_part_taught(void **state)
     dataset_close(&train);
     ROWS_ARE(&f.d, "0 1 1 : 0", "0 0 0 : 1", "1 0 2 : 2");
     teardown(&f);
+}
+
+static void the_bytes_of_parquet_count_to_the_files_sizes(void **state)
+{
+    (void)state;
+    static const char *const sets[] = {"data.format=parquet",
+                                       "data.train=[tests/data/parquet/rows-0.parquet, "
+                                       "tests/data/parquet/empty.parquet]"};
+    uint64_t bytes = 0;
+    struct fixture f;
+    struct loading now;
+    setup(&f, "columns: [label: y, number: age]", sets, 2);
+    for (int i = 0; i < 2; i++) {
+        struct stat s;
+        assert_int_equal(
+            stat(i ? "tests/data/parquet/empty.parquet" : "tests/data/parquet/rows-0.parquet", &s),
+            0);
+        bytes += (uint64_t)s.st_size;
+    }
+    loading_begin(1 << 30, NULL, NULL);
+    enum err err = dataset_load(&f.d, &f.job, 0, 0, &f.e);
+    assert_true(loading_now(&now));
+    loading_end();
+    const bool built = !strstr(f.e.text, "the module gradwire-arrow");
+    teardown(&f);
+    if (!built)
+        skip();
+    assert_int_equal(err, ERR_OK);
+    assert_int_equal(now.bytes, bytes);
 }
 
 static void a_vocabulary_that_matches_no_word_is_said(void **state)
@@ -3438,6 +3469,7 @@ int main(void)
         cmocka_unit_test(
             a_label_that_float32_rounds_to_a_class_is_refused_before_the_classes_are_known),
         cmocka_unit_test(the_eval_part_is_read_as_the_training_part_taught),
+        cmocka_unit_test(the_bytes_of_parquet_count_to_the_files_sizes),
         cmocka_unit_test(a_vocabulary_that_matches_no_word_is_said),
         cmocka_unit_test(evaluation_words_of_which_many_are_unknown_are_said_with_the_first),
         cmocka_unit_test(words_that_look_equal_or_missing_are_said),

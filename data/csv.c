@@ -851,15 +851,22 @@ static bool is_unknown(const struct csv *c, uint32_t threads, uint32_t i)
     return !(seen & LEARNED_KNOWN) && (seen & LEARNED_OTHER || !(seen & LEARNED_MISSING));
 }
 
+/* The differences that make another word of one. */
+static const char *what_differs(const struct reading *r)
+{
+    return r->job->data.format == DATA_PARQUET ? "case and blanks"
+                                               : "case, blanks (data.trim) and quotes";
+}
+
 static void say_unknown_words(const struct reading *r, const struct schema_input *in)
 {
     size_t bytes;
     const char *word = vocabulary_text(&in->words, 0, &bytes);
     dataset_warn(r,
                  "%s: column %s: no row has a word of its vocabulary, whose first word is "
-                 "\"%s\", so all are unknown: check case, blanks (data.trim) and quotes",
+                 "\"%s\", so all are unknown: check %s",
                  r->key, SHOWN(in->name),
-                 printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes));
+                 printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes), what_differs(r));
 }
 
 /* More than a quarter of the rows, but a few: rare words are normal. A vocabulary that is given can leave words out. */
@@ -892,9 +899,9 @@ static void say_unknown(const struct csv *c, uint32_t threads)
                     c->reading,
                     "%s: column %s: %" PRIu64 " of %" PRIu64
                     " rows have a word that is not in data.train, such as \"%s\" (%s), and "
-                    "is unknown to the model: check case, blanks (data.trim) and quotes",
+                    "is unknown to the model: check %s",
                     c->reading->key, SHOWN(in->name), c->unknown[i].of.rows, c->rows,
-                    c->unknown[i].of.shown, c->unknown[i].path);
+                    c->unknown[i].of.shown, c->unknown[i].path, what_differs(c->reading));
             continue;
         }
         if (in->kind == COLUMN_CATEGORY)

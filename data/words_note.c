@@ -204,11 +204,12 @@ static enum err note_equal(const struct reading *r, const char *name,
         dataset_warn(
             r,
             "%s: column %s: \"%s\" and \"%s\" are two words; %u of %u words differ from "
-            "an earlier one in blanks (data.trim), invisible characters, case, bytes of a "
+            "an earlier one in blanks%s, invisible characters, case, bytes of a "
             "letter (NFC, Latin-1) or zeros of a number alone; if they mean the same, write them "
             "equally in the files",
             r->key, SHOWN(name), shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[0]),
-            shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[1]), equal, last);
+            shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[1]), equal, last,
+            r->job->data.format == DATA_PARQUET ? "" : " (data.trim)");
     vocabulary_close(&plain);
     freelocale(lower);
     mem_free(first);

@@ -194,6 +194,13 @@ class ParquetTest(TrainCase):
                 {"data.train": self.tmp / "nulls.parquet", "data.columns": f"[label: y, number: {name}]", "model.layers": "[{dense: 1}, sigmoid]"}))
             self.assertIn(f"column {name}: no row has a number, so all are missing", said.stdout + said.stderr)
 
+    def test_a_warning_names_no_key_that_parquet_refuses(self):
+        columns = "[label: y, category: {name: town, vocabulary: [Wien]}, category: flag]"
+        said = self.run_on(WORKER, "--doctor", f"--job={self.JOB}",
+                           *self.sets({"data.columns": columns, "model.layers": "[{dense: 1}, sigmoid]"}))
+        self.assertIn("so all are unknown: check case and blanks", said.stdout)
+        self.assertNotIn("data.trim", said.stdout)
+
     def test_a_column_that_does_not_fit_is_named(self):
         self.refused('rows-0.parquet: column "nested": its type is struct, which is not read', data__columns="[label: y, key: nested]",
                      model__layers="[{linear: {inputs: nested}}, sigmoid]")

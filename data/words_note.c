@@ -324,31 +324,54 @@ static size_t plain_label(char out[static PLAIN_BYTES], const struct vocabulary 
     return bytes > WORD_BYTES ? 0 : plain_word(out, word + sign, bytes - sign, l);
 }
 
+static bool say_class(const struct reading *r, const struct vocabulary *other, uint32_t label,
+                      const struct vocabulary *names, uint32_t name)
+{
+    dataset_warn(r,
+                 "%s: the label \"%s\" is %s, but looks like the class "
+                 "\"%s\"; if it is that class, list it, as in \"%s|%s\"",
+                 r->key, shown((char[PRINTABLE_NAME_BYTES]){""}, other, label),
+                 other == names ? "a class of its own" : "taken by \"*\"",
+                 shown((char[PRINTABLE_NAME_BYTES]){""}, names, name),
+                 shown((char[PRINTABLE_NAME_BYTES]){""}, names, name),
+                 shown((char[PRINTABLE_NAME_BYTES]){""}, other, label));
+    return true;
+}
+
 /* other: labels that "*" takes, or the names of the classes themselves. */
-static void note_classes(const struct meaning *m, const struct vocabulary *other,
-                         const struct reading *r)
+static enum err note_classes(const struct meaning *m, const struct vocabulary *other,
+                             const struct reading *r)
 {
     const struct vocabulary *names = &m->names;
-    char text[PLAIN_BYTES], name[PLAIN_BYTES];
+    const bool own = other == names;
+    const uint32_t labels = other->count < LEARNED_KEY_WORDS ? other->count : LEARNED_KEY_WORDS;
+    const uint32_t last = own || !labels ? labels : names->count;
+    struct vocabulary plain = {.count = 0};
+    uint32_t *first = mem_zalloc((size_t)last + 1, sizeof *first), number; /* of each plain name */
+    char text[PLAIN_BYTES];
     locale_t lower = lower_case();
-    bool said = false, own = other == names;
-    for (uint32_t i = 0; i < other->count && i < LEARNED_KEY_WORDS && !said; i++) {
-        const size_t bytes = plain_label(text, other, i, lower);
-        for (uint32_t k = 0; bytes && k < (own ? i : names->count) && !said; k++) {
-            said = plain_label(name, names, k, lower) == bytes && memcmp(name, text, bytes) == 0 &&
-                   !(own && m->class_of[i] == m->class_of[k]);
-            if (said)
-                dataset_warn(r,
-                             "%s: the label \"%s\" is %s, but looks like the class "
-                             "\"%s\"; if it is that class, list it, as in \"%s|%s\"",
-                             r->key, shown((char[PRINTABLE_NAME_BYTES]){""}, other, i),
-                             own ? "a class of its own" : "taken by \"*\"",
-                             shown((char[PRINTABLE_NAME_BYTES]){""}, names, k),
-                             shown((char[PRINTABLE_NAME_BYTES]){""}, names, k),
-                             shown((char[PRINTABLE_NAME_BYTES]){""}, other, i));
-        }
+    bool said = false;
+    enum err err = first ? ERR_OK : ERR_NOMEM;
+    for (uint32_t i = 0; i < last && !err && !said; i++) {
+        const size_t bytes = plain_label(text, names, i, lower);
+        const uint32_t before = plain.count;
+        if (!bytes)
+            continue;
+        err = vocabulary_add(&plain, text, bytes, &number);
+        if (plain.count > before)
+            first[number] = i;
+        else if (!err && own && m->class_of[i] != m->class_of[first[number]])
+            said = say_class(r, names, i, names, first[number]);
     }
+    for (uint32_t i = 0; i < labels && !err && !said && !own; i++) {
+        number = vocabulary_find(&plain, text, plain_label(text, other, i, lower));
+        if (number != VOCABULARY_NONE)
+            said = say_class(r, other, i, names, first[number]);
+    }
+    vocabulary_close(&plain);
     freelocale(lower);
+    mem_free(first);
+    return err;
 }
 
 enum err words_note(const char *column, const struct vocabulary *words, enum words_kind kind,
@@ -356,10 +379,10 @@ enum err words_note(const char *column, const struct vocabulary *words, enum wor
 {
     note_markers(r, column, words, &m->missing);
     if (kind == WORDS_LABELS) {
-        note_classes(m, words, r);
-        if (!r->eval)
-            note_classes(m, &m->names, r);
-        return ERR_OK;
+        enum err err = note_classes(m, words, r);
+        if (!err && !r->eval)
+            err = note_classes(m, &m->names, r);
+        return err ? err_memory(e) : ERR_OK;
     }
     note_shortened(r, column, words);
     if (kind == WORDS_LISTS)

@@ -172,6 +172,15 @@ class ParquetTest(TrainCase):
             said = self.launch(keys={**keys, "data.train": log, "training.epochs": 4}).wait(2)
             self.assertIn("data", said.stderr())
 
+    def test_rows_that_are_held_out_are_those_of_csv(self):
+        self.leave_eval_out()
+        for i, way in enumerate(("{last: 0.2}", "{share: 0.2}")):
+            got = []
+            for form, more in (("parquet", {}), ("csv", {k: v for k, v in self.CSV.items() if k != "data.eval"})):
+                s = self.train(out=self.tmp / f"{form}-{i}", keys={**more, "data.validation": way}).summary()
+                got.append((s["digest"], [(line["train"], line["eval"]) for line in s["history"]]))
+            self.assertEqual(*got, way)
+
     def test_a_column_of_nulls_alone_is_of_any_type(self):
         lines = (FILES / "rows.csv").read_text().splitlines()
         half = len(lines) // 2

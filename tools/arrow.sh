@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Part of ./gradwire: `setup arrow`, which gets Apache Arrow for the module gradwire-arrow, and builds it.
 #
-# Where the system has Arrow (pkg-config arrow and parquet), that is used. Else the libraries and headers of a wheel of PyPI are
-# unpacked in build/arrow: Debian has no package of them. No Python is needed to run what is built.
+# Where the system has Arrow 19 or newer (pkg-config arrow and parquet), that is used. Else the libraries and headers of a wheel of
+# PyPI are unpacked in build/arrow: Debian has no package of them. No Python is needed to run what is built.
 
 ARROW_VERSION=26.0.1
 ARROW_HASHES=(
@@ -36,7 +36,7 @@ arrow_get() (
 setup_arrow() {
     packages_need build
     packages_need interop # a Python with pip
-    if pkg-config --exists arrow parquet; then
+    if pkg-config --exists 'arrow >= 19' 'parquet >= 19'; then
         say "the system's Apache Arrow $(pkg-config --modversion arrow) is used"
     elif [[ ! -f $ROOT/build/arrow/libparquet.so.${ARROW_VERSION%%.*}00 ]]; then
         arrow_get

@@ -40,6 +40,8 @@ struct parquet_chunk {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const struct arrow_module *module;
+static const char how[] = "run in gradwire's source tree: ./gradwire setup arrow; and, if gradwire "
+                          "is installed: ./gradwire install";
 static struct errmsg unloaded;
 
 /* In build/arrow/ if this program is build/worker/worker, or installed: in lib/gradwire/ next to bin/. */
@@ -59,14 +61,12 @@ static void load_module(void)
         void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         module = handle ? dlsym(handle, SYMBOL_OF(ARROW_MODULE)) : NULL;
         if (!module)
-            (void)err_set(&unloaded, ERR_INPUT,
-                          "the module gradwire-arrow does not fit: %s; run: ./gradwire setup arrow",
-                          dlerror());
+            (void)err_set(&unloaded, ERR_INPUT, "the module gradwire-arrow does not fit: %s; %s",
+                          dlerror(), how);
         return;
     }
     (void)err_set(&unloaded, ERR_INPUT,
-                  "Parquet files need the module gradwire-arrow, which is not there; run: "
-                  "./gradwire setup arrow");
+                  "Parquet files need the module gradwire-arrow, which is not there; %s", how);
 }
 
 static enum err load_once(const struct arrow_module **out, struct errmsg *e)

@@ -311,7 +311,8 @@ class ModuleTest(TrainCase):
                                            f"data: {{format: parquet, train: {FILES}/rows-0.parquet, columns: [label: y, number: age]}}\n")
         said = subprocess.run([worker, f"--job={self.tmp}/job.yaml"], capture_output=True, text=True, cwd=self.tmp, timeout=60)
         self.assertEqual(said.returncode, 2, said.stderr)
-        self.assertIn("gradwire-arrow, which is not there; run: ./gradwire setup arrow", said.stderr)
+        self.assertIn("gradwire-arrow, which is not there; run in gradwire's source tree: ./gradwire setup arrow; and, if gradwire "
+                      "is installed: ./gradwire install", said.stderr)
 
 
 if __name__ == "__main__":

@@ -225,6 +225,34 @@ static void every_so_many_steps_are_evaluated_once_and_keep_no_weights(void **st
     assert_true(step_is_made(15));
 }
 
+/* In async, in the middle of an epoch. Returns whether it was evaluated. */
+static bool batch_is_made(uint64_t batches)
+{
+    const struct sums none = {.examples = 0};
+    const size_t evaluations = f.log.evaluations;
+    epoch_end_ops.step(f.end, batches - 1, &none, 0);
+    assert_true(epoch_end_ops.between(f.end));
+    return f.log.evaluations != evaluations;
+}
+
+static void a_chief_that_makes_an_old_batch_first_keeps_the_later_evaluations(void **state)
+{
+    (void)state;
+    f.t.job.evaluate.every_steps = 3;
+    begin(false);
+    f.session->terms.settings.batches_per_epoch = 1000;
+    assert_true(batch_is_made(3));
+    assert_true(batch_is_made(6));
+    assert_true(batch_is_made(9));
+    begin(false); /* the next process, with the batch of a worker that died */
+    f.session->terms.settings.batches_per_epoch = 1000;
+    assert_false(batch_is_made(6));
+    assert_false(batch_is_made(8));
+    assert_false(batch_is_made(10));
+    assert_true(batch_is_made(12));
+    assert_int_equal(f.log.evaluations, 4);
+}
+
 static void an_evaluation_that_fails_has_no_line(void **state)
 {
     (void)state;
@@ -371,6 +399,7 @@ int main(void)
         TEST(an_evaluation_that_does_not_reach_the_control_thread_ends_the_process),
         TEST(epochs_that_ended_before_the_first_evaluation_are_missed_too),
         TEST(every_so_many_steps_are_evaluated_once_and_keep_no_weights),
+        TEST(a_chief_that_makes_an_old_batch_first_keeps_the_later_evaluations),
         cmocka_unit_test_setup_teardown(an_evaluation_that_fails_has_no_line, open_tables,
                                         close_fixture),
         TEST(a_chief_that_was_killed_while_it_was_parked_misses_those_epochs_too),

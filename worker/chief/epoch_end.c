@@ -626,20 +626,21 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
 /* ---- within an epoch ---- */
 
 /* True if evaluate.every_steps asks for an evaluation at this step: the first one that this process has from a multiple on. One
- * at the end of an epoch counts, and one that the last process has noted, too. */
+ * at the end of an epoch counts. The history goes forward alone: if the last process has noted a later step, as it can in async,
+ * where the batches of a worker that died are made late, this one is past. */
 static bool is_due(struct epoch_end *end, uint64_t step)
 {
     const struct epoch_log *log = end->config.log;
     const uint64_t every = end->config.job->evaluate.every_steps,
                    noted = log->evaluations ? log->evaluation[log->evaluations - 1].step : 0,
-                   seen = end->evaluated_step == UINT64_MAX ? 0 : end->evaluated_step,
-                   last = seen > noted ? seen : noted;
-    if (!every || !step || !end->evaluating.evaluator || end->config.finished || end->enough_epoch)
+                   seen = end->evaluated_step == UINT64_MAX ? 0 : end->evaluated_step;
+    if (!every || step <= noted || !end->evaluating.evaluator || end->config.finished ||
+        end->enough_epoch)
         return false;
     if (!end->due_step)
         end->due_step = step % every == 0 ? step : (step / every + 1) * every;
-    if (last >= end->due_step && last <= step)
-        end->due_step = (last / every + 1) * every;
+    if (seen >= end->due_step && seen <= step)
+        end->due_step = (seen / every + 1) * every;
     return step >= end->due_step;
 }
 

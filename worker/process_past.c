@@ -251,13 +251,14 @@ static void look_at_eval_data(struct process *p)
         p->has_eval ? epoch_log_other_data(&p->log, &p->eval.contents) : NULL;
     if (!other || strcmp(p->log.uuid, p->base.uuid) != 0)
         return;
-    log_warn("%s has other rows than when epoch %" PRIu64
+    const char *what = other->epoch ? "epoch" : "step", *rows = dataset_eval_name(&p->job);
+    const uint64_t n = other->epoch ? other->epoch : other->step;
+    log_warn("%s has other rows than when %s %" PRIu64
              " was evaluated: the history has evaluations of both",
-             dataset_eval_name(&p->job), other->epoch);
+             rows, what, n);
     if (!p->past[0])
         (void)snprintf(p->past, sizeof p->past,
-                       "%s had other rows when epoch %" PRIu64 " was evaluated",
-                       dataset_eval_name(&p->job), other->epoch);
+                       "%s had other rows when %s %" PRIu64 " was evaluated", rows, what, n);
 }
 
 /* The history knows the epochs that were the best. If best/ lacks the last of them, and this is not the evaluation that the last

@@ -18,7 +18,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from certificates import Certificates  # noqa: E402
-from cluster import PS, ROOT, SANITIZED, TSAN, WORKER  # noqa: E402
+from cluster import PS, ROOT, SANITIZED, TSAN, WORKER, slow  # noqa: E402
 import hand_test  # noqa: E402
 from versions_test import OTHER, OURS  # noqa: E402
 
@@ -176,6 +176,18 @@ class EvaluationTest(Hand):
         self.assertIn("data.eval has other rows than when epoch 1 was evaluated", job.stderr())
         s = job.summary()
         self.assertEqual((s["exact"], s["inexact"]), (False, "data.eval had other rows when epoch 1 was evaluated"))
+
+    def test_evaluations_within_the_first_epoch_on_two_data_sets_are_not_exact(self):
+        keys = {"training.epochs": 1, "evaluate.every_steps": 2, "checkpoint.every_steps": 2, "checkpoint.every_seconds": 0}
+        job = self.launch("--ps=1", "--workers=1", *slow(0.1, 1), keys={**self.eval, **keys})
+        job.until_cut(2)
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+        job = self.train("--ps=1", "--workers=1", keys={**self.other, **keys})
+        found = re.search(r"data.eval has other rows than when step (\d+) was evaluated", job.stderr())
+        self.assertTrue(found, job.stderr())
+        s = job.summary()
+        self.assertEqual((s["exact"], s["inexact"]), (False, f"data.eval had other rows when step {found[1]} was evaluated"))
 
     def test_an_evaluator_that_comes_back_with_other_data_is_refused(self):
         keys = {**self.eval, "training.epochs": 1}

@@ -246,6 +246,24 @@ static void an_epoch_that_was_evaluated_on_other_data_is_found(void **state)
     epoch_log_close(&back);
 }
 
+static void an_evaluation_within_an_epoch_on_other_data_is_found_too(void **state)
+{
+    (void)state;
+    struct contents one = {.fingerprint = {1}}, two = {.fingerprint = {2}};
+    struct epoch_log l = {.n = 0};
+    add_evaluation(&l, 3, 0.5);
+    epoch_log_name_data(&l.evaluation[0], &one);
+    assert_null(epoch_log_other_data(&l, &one));
+    assert_int_equal(epoch_log_other_data(&l, &two)->step, 3);
+    add(&l, 1); /* ends at step 10 */
+    epoch_log_name_data(&l.line[0], &one);
+    assert_int_equal(epoch_log_other_data(&l, &two)->epoch, 1);
+    add_evaluation(&l, 13, 0.5);
+    epoch_log_name_data(&l.evaluation[1], &one);
+    assert_int_equal(epoch_log_other_data(&l, &two)->step, 13);
+    epoch_log_close(&l);
+}
+
 static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
 {
     (void)state;
@@ -307,6 +325,7 @@ int main(void)
         cmocka_unit_test(an_epoch_reads_back_to_the_bit),
         cmocka_unit_test(a_changed_byte_of_a_line_is_found),
         cmocka_unit_test(an_epoch_that_was_evaluated_on_other_data_is_found),
+        cmocka_unit_test(an_evaluation_within_an_epoch_on_other_data_is_found_too),
         cmocka_unit_test(results_that_differ_in_anything_but_the_time_are_others),
         cmocka_unit_test(an_epoch_that_is_made_again_takes_the_place_of_all_behind_it),
         cmocka_unit_test(a_rollback_undoes_the_epochs_that_its_cut_has_not),

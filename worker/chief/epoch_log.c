@@ -96,15 +96,22 @@ void epoch_log_name_data(struct epoch_line *line, const struct contents *data)
     (void)snprintf(line->data, sizeof line->data, "%.*s", EPOCH_DATA_BYTES - 1, hex);
 }
 
+static const struct epoch_line *last_other(const struct epoch_line *line, size_t n,
+                                           const char *data)
+{
+    while (n && (!*line[n - 1].data || strcmp(line[n - 1].data, data) == 0))
+        n--;
+    return n ? &line[n - 1] : NULL;
+}
+
 const struct epoch_line *epoch_log_other_data(const struct epoch_log *l,
                                               const struct contents *data)
 {
     struct epoch_line now;
     epoch_log_name_data(&now, data);
-    for (size_t i = l->n; i > 0; i--)
-        if (*l->line[i - 1].data && strcmp(l->line[i - 1].data, now.data) != 0)
-            return &l->line[i - 1];
-    return NULL;
+    const struct epoch_line *epoch = last_other(l->line, l->n, now.data),
+                            *within = last_other(l->evaluation, l->evaluations, now.data);
+    return !epoch || (within && within->step > epoch->step) ? within : epoch;
 }
 
 static bool equal_bits(double a, double b)

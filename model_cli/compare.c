@@ -146,7 +146,8 @@ static enum err read_job(const char *dir, json_t **keys, struct errmsg *e)
 
 /* ---- history ---- */
 
-/* One line of history.jsonl. Lines of an earlier job in the directory are dropped; a damaged line is skipped. */
+/* One line of history.jsonl. Lines of an earlier job in the directory are dropped; a damaged line is skipped, and so is an
+ * evaluation within an epoch. */
 static bool history_add(json_t *history, const char *line, size_t bytes, char uuid[static 64])
 {
     json_t *point = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, NULL);
@@ -158,7 +159,7 @@ static bool history_add(json_t *history, const char *line, size_t bytes, char uu
         (void)snprintf(uuid, 64, "%s", job);
         (void)json_object_del(point, "job");
         (void)json_object_del(point, "crc");
-        ok = json_array_append(history, point) == 0;
+        ok = !json_object_get(point, "epoch") || json_array_append(history, point) == 0;
     }
     json_decref(point);
     return ok;

@@ -66,6 +66,12 @@ class CompareTest(TrainCase):
                      r"3 +- +\d", r"model\.layers\[hidden\] +- +dense", r"training\.learning_rate +0\.001 +0\.05"):
             self.assertRegex(text, rf"(?m)^{line}")
 
+    def test_evaluations_within_epochs_are_no_epochs(self):
+        self.train(out=self.tmp / "a", keys={"evaluate.every_steps": 3, "training.epochs": 2})
+        self.assertEqual(self.json("a", "a")["jobs"][0]["history"], self.summary(self.tmp / "a")["history"])
+        (self.tmp / "a/summary.json").unlink()  # as if the job had not ended
+        self.assertEqual([e["epoch"] for e in self.json("a", "a")["jobs"][0]["history"]], [1, 2])
+
     def test_the_best_epoch_is_shown(self):
         job = self.tmp / "job.yaml"
         job.write_text(WIDE_DEEP)

@@ -57,8 +57,11 @@ void epoch_log_name_data(struct epoch_line *line, const struct contents *data);
 const struct epoch_line *epoch_log_other_data(const struct epoch_log *l,
                                               const struct contents *data);
 
-/* Lines [from, n) and evaluations [within, evaluations) as text; the caller frees it (mem_free). NULL: no memory. */
-char *epoch_log_text(const struct epoch_log *l, const struct job *job, size_t from, size_t within);
+/* All lines as text; the caller frees it (mem_free). NULL: no memory. */
+char *epoch_log_text(const struct epoch_log *l, const struct job *job);
+/* One line as text, as in epoch_log_text. */
+char *epoch_log_line_text(const struct epoch_log *l, const struct job *job,
+                          const struct epoch_line *line);
 /* The lines that were skipped, apart from an incomplete last one: their number, and that of the first, from 1. */
 struct epoch_damage {
     size_t damaged, first;

@@ -66,7 +66,7 @@ static void an_epoch_reads_back_to_the_bit(void **state)
     struct epoch_line none = line(3);
     none.has_eval = false;
     assert_int_equal(epoch_log_add(&l, &none), ERR_OK);
-    char *text = epoch_log_text(&l, job()), *last = epoch_log_line_text(&l, job(), &l.line[2]);
+    char *text = epoch_log_text(&l, job(), NULL), *last = epoch_log_text(&l, job(), &l.line[2]);
     assert_true(text && last);
     assert_string_equal(text + strlen(text) - strlen(last), last);
     parse(&back, text);
@@ -138,7 +138,7 @@ static void epochs_of_another_job_do_not_count(void **state)
 {
     (void)state;
     struct epoch_log l = of("a", 2), other = of("b", 1);
-    char *text = epoch_log_text(&other, job());
+    char *text = epoch_log_text(&other, job(), NULL);
     assert_false(epoch_log_begin(&l, "a"));
     parse(&l, text); /* the last one's */
     assert_string_equal(l.uuid, "b");
@@ -167,8 +167,8 @@ static void evaluations_within_epochs_are_lines_of_their_own(void **state)
     add(&l, 1); /* ends at step 10 */
     add_evaluation(&l, 6, 0.25);
     add_evaluation(&l, 9, 0.125);
-    char *text = epoch_log_text(&l, job()),
-         *last = epoch_log_line_text(&l, job(), &l.evaluation[2]);
+    char *text = epoch_log_text(&l, job(), NULL),
+         *last = epoch_log_text(&l, job(), &l.evaluation[2]);
     assert_non_null(strstr(text, last));
     assert_null(strstr(last, "epoch"));
     parse(&back, text);
@@ -213,7 +213,7 @@ static void a_changed_byte_of_a_line_is_found(void **state)
 {
     (void)state;
     struct epoch_log l = of("a", 3);
-    char *text = epoch_log_text(&l, job());
+    char *text = epoch_log_text(&l, job(), NULL);
     char *second = strchr(text, '\n') + 1, *key = strstr(second, ",\"crc\":"), *third;
     third = strchr(second, '\n') + 1;
     assert_true(second < key && key < third);
@@ -238,7 +238,7 @@ static void an_epoch_that_was_evaluated_on_other_data_is_found(void **state)
     struct epoch_log l = of("a", 3), back = {.n = 0};
     assert_null(epoch_log_other_data(&l, &one)); /* an earlier release did not note it */
     epoch_log_name_data(&l.line[1], &one);
-    char *text = epoch_log_text(&l, job());
+    char *text = epoch_log_text(&l, job(), NULL);
     parse(&back, text);
     assert_null(epoch_log_other_data(&back, &one));
     assert_int_equal(epoch_log_other_data(&back, &two)->epoch, 2);
@@ -279,7 +279,7 @@ static void what_is_appended_is_read_behind_a_torn_line_too(void **state)
     epoch_log_path(path, folder);
     assert_int_equal(line_file_sync(path, &e), ERR_IO);
     for (size_t i = 0; i < l.n; i++) {
-        char *text = epoch_log_line_text(&l, job(), &l.line[i]);
+        char *text = epoch_log_text(&l, job(), &l.line[i]);
         *strchr(text, '\n') = '\0';
         assert_int_equal(line_file_append(path, "{\"torn", 6, &e), ERR_OK);
         assert_int_equal(line_file_append(path, text, strlen(text), &e), ERR_OK);
@@ -304,7 +304,7 @@ static void the_last_best_epoch_is_the_one_of_this_monitor(void **state)
     struct epoch_log l = of("a", 5), back = {.n = 0}, other = {.n = 0};
     assert_null(epoch_log_best(&l, UINT64_MAX));
     l.line[1].best = l.line[3].best = true;
-    char *text = epoch_log_text(&l, &by_loss);
+    char *text = epoch_log_text(&l, &by_loss, NULL);
     assert_int_equal(epoch_log_parse(&back, &by_loss, text, strlen(text), &d), ERR_OK);
     const uint64_t to[] = {2, 3, 4, UINT64_MAX}, best[] = {2, 2, 4, 4};
     for (size_t i = 0; i < sizeof to / sizeof *to; i++)

@@ -185,7 +185,7 @@ static void tell_point(void *ctx, const struct history_point *p, bool of_epoch)
 /* Write the whole log to the file again. NULL: no memory, and the file stays unchanged. */
 static void write_log(struct epoch_end *end)
 {
-    post(end, CONTROL_EPOCH_LINES, epoch_log_text(end->config.log, end->config.job));
+    post(end, CONTROL_EPOCH_LINES, epoch_log_text(end->config.log, end->config.job, NULL));
 }
 
 /* The epochs after this step are trained again, and so decide again which of them is the best, and the last. */
@@ -413,7 +413,7 @@ static void note_line(struct epoch_end *end, const struct epoch_line *line)
                  line->epoch ? "epoch" : "step", line->epoch ? line->epoch : line->step);
         return;
     }
-    post(end, CONTROL_EPOCH_LINE, epoch_log_line_text(log, end->config.job, line));
+    post(end, CONTROL_EPOCH_LINE, epoch_log_text(log, end->config.job, line));
     end->lines_due++;
 }
 

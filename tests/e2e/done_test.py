@@ -359,6 +359,10 @@ class ArrivalsTest(wire.PsCase):
         again = self.arrival(0, chief="127.0.0.1:6")  # the next process of the chief, before the end of the first is known
         loading.s.close()
         self.assertEqual(self.named(self.arrival(2)), b"127.0.0.1:6")
+        other = self.arrival(0, chief="127.0.0.1:7")  # one that was started by mistake
+        self.assertEqual(self.named(self.arrival(2)), b"127.0.0.1:7")
+        other.s.close()
+        self.until("ps 0 names the first one again", lambda: self.named(self.arrival(2)) == b"127.0.0.1:6")
         again.s.close()
         after = self.arrival(3)
         self.entered()

@@ -94,14 +94,18 @@ static bool lookup_done(const struct lookup *u)
 
 size_t lookup_addresses(const struct lookup *u, const struct address **address)
 {
-    assert(lookup_done(u));
+    bool done = lookup_done(u); /* this load lets this thread read what the other has written */
+    assert(done);
+    (void)done;
     *address = u->address;
     return u->n;
 }
 
 const char *lookup_why(const struct lookup *u)
 {
-    assert(lookup_done(u));
+    bool done = lookup_done(u);
+    assert(done);
+    (void)done;
     return u->why;
 }
 

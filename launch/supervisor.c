@@ -51,12 +51,15 @@ struct monitor {
     char wait_line[PROGRESS_LINE_BYTES]; /* its JSON */
     int64_t waits_told_s;                /* time of that line, seconds since 1970 */
     int64_t said_ms, saved_ms,
-        drawn_ms; /* times when progress was last logged, kept in the file, drawn */
+        drawn_ms;         /* times when progress was last logged, kept in the file, drawn */
+    int64_t load_said_ms; /* when load_line was last logged */
     bool any_progress, any_checkpoint;
 };
 
 enum {
     MONITOR_LINE_EVERY_MS = 2000,
+    MONITOR_ARRIVALS_EVERY_MS = 10000, /* while others train */
+    MONITOR_NO_STEP_MS = 5000,         /* then the terminal shows who reads its data */
     MONITOR_SAVE_EVERY_MS = 1000,
     MONITOR_REDRAW_EVERY_MS = 100,
     MONITOR_WATCH_EVERY_MS = 1000,
@@ -149,15 +152,20 @@ static void monitor_on_step(struct monitor *m, const struct progress_event *even
     monitor_keep(m);
 }
 
-/* Before the first step, and again where a process is started again. While others train on, their steps are shown. */
+/* Before the first step, and again where a process is started again. While others train on, the terminal shows their steps, and the
+ * log theirs and, now and then, this. */
 static void monitor_on_loading(struct monitor *m, const struct progress_event *event,
                                const char *line, size_t bytes)
 {
     char text[MONITOR_STATUS_BYTES];
     int64_t now_ms = clock_now_ms();
     bool any = event->n_loading > 0;
+    bool trains = m->any_progress && (!any || *event->loading->name);
+    int64_t every_ms = trains ? MONITOR_ARRIVALS_EVERY_MS : MONITOR_LINE_EVERY_MS;
     if (m->any_loads || any)
         monitor_keep(m);
+    if (m->any_loads && !any)
+        monitor_redraw(m);
     m->any_loads = any;
     m->loads = any && !*event->loading->name;
     if (!any)
@@ -166,10 +174,10 @@ static void monitor_on_loading(struct monitor *m, const struct progress_event *e
     progress_format_loading(text, sizeof text, event->loading, event->n_loading,
                             event->more_loading, say_on_terminal() ? say_width() : 0);
     if (say_on_terminal()) {
-        if (now_ms - m->drawn_ms >= MONITOR_WATCH_EVERY_MS)
+        if (!trains || now_ms - m->drawn_ms >= MONITOR_NO_STEP_MS)
             say_status(text);
-    } else if (now_ms - m->said_ms >= MONITOR_LINE_EVERY_MS) {
-        m->said_ms = now_ms;
+    } else if (now_ms - m->load_said_ms >= every_ms) {
+        m->load_said_ms = now_ms;
         say_info("%s", text);
     }
 }

@@ -225,6 +225,38 @@ class LaunchTest(Case):
             rows = self.shows(terminal, lambda rows: "line 8" in rows)
             self.assertEqual([row for row in rows if "epoch" in row], [], rows)
 
+    def loading(self, *numbers):
+        far = {"bytes": 1e8, "of_bytes": 4e8, "rows": 500000, "left_s": 3.5}
+        return json.dumps({"type": "loading", "workers": [{"name": f"worker {i}", **far} for i in numbers]})
+
+    def test_a_terminal_shows_the_steps_while_a_worker_reads_its_data(self):
+        with self.on_terminal(110) as (_, terminal):
+            def seen(i, what, words):
+                self.say(i, *what, json.dumps({"type": "log", "text": f"line {i}"}))
+                rows = self.shows(terminal, lambda rows: f"line {i}" in rows[-2:-1])
+                self.assertIn(words, rows[-1])
+            seen(0, [self.step(10)], "] 10/100")
+            time.sleep(1.5)  # the steps are slow
+            seen(1, [self.loading(1)], "] 10/100")
+            time.sleep(4)
+            seen(2, [self.loading(1)], "worker 1 reads its data")
+            seen(3, [self.loading()], "] 10/100")
+
+    def test_the_log_has_the_steps_while_a_worker_reads_its_data(self):
+        def progress(line):
+            return f"progress {line}"
+        self.scripts(ps=[["await seen", "exit 0"]], worker_1=[["await seen", "exit 0"]],
+                     worker_0=[[progress(self.step(10)), progress(self.loading(1)), "await later", progress(self.loading(1)),
+                                progress(self.step(20)), progress('{"type":"log","text":"all is said"}'), "await seen", "exit 0"]])
+        with self.background() as job:
+            self.until(self.stderr, lambda: "worker 1 reads its data" in self.stderr())
+            time.sleep(2.5)
+            (self.tmp / "later").touch()
+            self.until(self.stderr, lambda: "all is said" in self.stderr())
+            (self.tmp / "seen").touch()
+            self.assertEqual(job.wait(), 0)
+        self.assertEqual((self.stderr().count("reads its data"), self.stderr().count("step 20/100")), (1, 1), self.stderr())
+
     def test_a_dumb_terminal_and_no_color_have_plain_lines(self):
         for environment in ({"TERM": "dumb"}, {"NO_COLOR": "1"}):
             with self.subTest(environment=environment), self.on_terminal(110, **environment) as (launcher, terminal):

@@ -216,26 +216,23 @@ static void put_loading(struct metrics *m)
                   now.left_s);
 }
 
-/* One family: a member of struct loading, of each worker. */
-#define PUT_LOADING(m, of, n, name, help, member)                                                  \
+/* One family: a member of struct loading, of each worker that tells it. */
+#define PUT_LOADING(m, workers, name, help, member)                                                \
     do {                                                                                           \
         metrics_family(m, "gradwire_job_worker_loading_" name, METRICS_GAUGE, help);               \
-        for (uint32_t i = 0; i < (n); i++)                                                         \
-            metrics_put(m, (double)(of)[i].member, "worker", METRICS_NUMBER(i), NULL);             \
+        struct loading of;                                                                         \
+        for (uint32_t i = 0; i < (workers) && i < LOADING_WORKERS; i++)                            \
+            if (loading_heard(i, &of))                                                             \
+                metrics_put(m, (double)of.member, "worker", METRICS_NUMBER(i), NULL);              \
     } while (0)
 
 void loading_metrics(struct metrics *m, uint32_t workers)
 {
-    static struct loading of[LOADING_WORKERS];
-    uint32_t n = 0;
-    for (; n < workers && n < LOADING_WORKERS; n++)
-        (void)loading_heard(n, &of[n]);
-    PUT_LOADING(m, of, n, "bytes", "Bytes of its data that a worker has read; 0: it reads none.",
-                bytes);
-    PUT_LOADING(m, of, n, "total_bytes", "Bytes of the files of the data that a worker reads.",
+    PUT_LOADING(m, workers, "bytes", "Bytes of its data that a worker has read.", bytes);
+    PUT_LOADING(m, workers, "total_bytes", "Bytes of the files of the data that a worker reads.",
                 of_bytes);
-    PUT_LOADING(m, of, n, "rows", "Rows of its data that a worker has read.", rows);
-    PUT_LOADING(m, of, n, "left_seconds", "Time left until a worker has read its data.", left_s);
+    PUT_LOADING(m, workers, "rows", "Rows of its data that a worker has read.", rows);
+    PUT_LOADING(m, workers, "left_seconds", "Time left until a worker has read its data.", left_s);
 }
 
 json_t *loading_json(const struct loading *now)

@@ -193,6 +193,18 @@ class BrowserTest(unittest.TestCase):
         self.assertIn("read their data: 150 MB of 1.2 GB, 123,456 rows, 0:17 left.", seen)
         seen = self.show("loading", state="loading", arrivals=[{"worker": 3, "bytes": 1e8, "of_bytes": 4e8, "rows": 5, "left_s": 65}])
         self.assertIn("read their data. Worker 3: loading 25 %, 1:05 left.", seen)
+        many = [{"worker": i, "bytes": 1e8, "of_bytes": 4e8, "rows": 5, "left_s": 65} for i in range(1, 1001)]
+        seen = self.show("loading", state="loading", role="chief", arrivals=many)
+        self.assertIn("Worker 0: loading 25 %, 1:05 left.", seen)
+        self.assertIn("Worker 15: loading 25 %, 1:05 left. And 984 more.", seen)
+
+    def test_a_chief_of_its_own_is_no_worker_with_a_number(self):
+        of = status()["whole_job"]["workers"]
+        workers = [{**of[0], "worker": i, "up": True, "slow": i == 1} for i in (0, 1)]
+        seen = self.show("training", role="chief", process="chief 0", whole_job={"workers": workers})
+        self.assertIn("the chief", seen)
+        self.assertIn("Slow: worker 0, ", seen)
+        self.assertNotIn("worker 1", seen)
 
     def test_a_worker_that_reads_its_data_is_no_worker_that_is_away(self):
         far = {"bytes": 1e8, "of_bytes": 4e8, "rows": 500000, "left_s": 65}

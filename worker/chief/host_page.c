@@ -232,11 +232,11 @@ static json_t *staleness_json(const struct host *h, uint32_t worker)
 
 struct newest {
     const struct log_kept *line[WARNINGS_SHOWN]; /* the newest first */
-    char process[WARNINGS_SHOWN][24];
+    char process[WARNINGS_SHOWN][WORKER_NAME_BYTES];
     uint32_t n;
 };
 
-static void add_line(struct newest *t, const struct log_kept *line, const char *role, uint32_t i)
+static void add_line(struct newest *t, const struct log_kept *line, const char *process)
 {
     uint32_t at = t->n < WARNINGS_SHOWN ? t->n : WARNINGS_SHOWN - 1;
     if (t->n == WARNINGS_SHOWN && line->time_ms <= t->line[at]->time_ms)
@@ -246,23 +246,28 @@ static void add_line(struct newest *t, const struct log_kept *line, const char *
         memcpy(t->process[at], t->process[at - 1], sizeof t->process[at]);
     }
     t->line[at] = line;
-    (void)snprintf(t->process[at], sizeof t->process[at], "%s %u", role, i);
+    (void)snprintf(t->process[at], sizeof t->process[at], "%s", process);
     t->n += t->n < WARNINGS_SHOWN;
 }
 
-static void add_lines(struct newest *t, const struct health *h, uint32_t n, const char *role)
+static void add_lines(struct newest *t, const struct health *h, const char *process)
 {
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < h[i].warnings; k++)
-            add_line(t, &h[i].warning[k], role, i);
+    for (uint32_t k = 0; k < h->warnings; k++)
+        add_line(t, &h->warning[k], process);
 }
 
 static json_t *warnings_json(const struct host *h)
 {
     struct newest newest = {.n = 0};
     json_t *all = json_array();
-    add_lines(&newest, h->page.worker, chief_workers(h->chief), "worker");
-    add_lines(&newest, h->page.ps, h->control->config.cluster->n_ps, "ps");
+    const struct cluster *cluster = h->control->config.cluster;
+    char name[WORKER_NAME_BYTES];
+    for (uint32_t i = 0; i < chief_workers(h->chief); i++)
+        add_lines(&newest, &h->page.worker[i], worker_name(name, i, cluster->separate_chief));
+    for (uint32_t i = 0; i < cluster->n_ps; i++) {
+        (void)snprintf(name, sizeof name, "ps %u", i);
+        add_lines(&newest, &h->page.ps[i], name);
+    }
     for (uint32_t i = 0; i < newest.n; i++)
         (void)json_array_append_new(all, health_warning(newest.line[i], newest.process[i]));
     return all;

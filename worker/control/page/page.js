@@ -43,7 +43,16 @@
     return `The processes read their data: ${bytes(l.bytes)}${of}, ${count(l.rows)} rows${left}.`;
   }
 
-  const arrivalWords = (w) => `Worker ${w.worker}: ${loadingState(w)}.`;
+  const ARRIVALS_SHOWN = 16; // as on the terminal
+
+  // As the terminal and the logs name it: number 0 is a chief that is a process of its own.
+  const workerName = (n, s) => (s.role !== "chief" ? `worker ${n}` : n ? `worker ${n - 1}` : "the chief");
+
+  function arrivalWords(s) {
+    const all = s.arrivals || [], more = all.length - ARRIVALS_SHOWN;
+    return [...all.slice(0, ARRIVALS_SHOWN).map((w) => `${sentence(workerName(w.worker, s))}: ${loadingState(w)}.`),
+      ...(more > 0 ? [`And ${count(more)} more.`] : [])];
+  }
 
   // [class of the badge, its word, a sentence]
   function stateWords(s) {
@@ -57,7 +66,7 @@
       return ["failed", "failed", text];
     }
     if (s.state === "loading")
-      return ["waiting", "loading", [loadingWords(s.loading), ...(s.arrivals || []).map(arrivalWords)].join(" ")];
+      return ["waiting", "loading", [loadingWords(s.loading), ...arrivalWords(s)].join(" ")];
     if (s.draining) return ["stopped", "stopping", "The job was asked to stop; it saves a checkpoint first."];
     if (s.waits_for) return ["waiting", "waiting", sentence(s.waits_for)];
     if (s.state === "done") return ["done", "done", "The training is done."];
@@ -245,7 +254,8 @@
       td.dataset.name = COLUMNS[i];
       tr.append(td);
     });
-    const name = `${p.role} ${p.index}${p.chief ? " (chief)" : ""}`, at = linkOf(p, chief);
+    const own = p.role === "worker" ? workerName(p.index, s) : `ps ${p.index}`;
+    const name = `${own}${p.chief && s.role !== "chief" ? " (chief)" : ""}`, at = linkOf(p, chief);
     const cell = at ? element("a", name) : element("span", name);
     if (at) cell.href = at;
     tr.firstChild.append(cell);
@@ -262,7 +272,7 @@
     body.append(...[...ps, ...workers].map((p) => row(p, s, chief)));
     $("processes").replaceChildren(head, body);
     const slow = workers.filter((p) => p.slow && p.up);
-    note("slow", slow.length ? `Slow: ${slow.map((p) => `worker ${p.index}, ${stepTime(p.task_s)} for a step`).join("; ")}. ` +
+    note("slow", slow.length ? `Slow: ${slow.map((p) => `${workerName(p.index, s)}, ${stepTime(p.task_s)} for a step`).join("; ")}. ` +
       (s.update === "sync" ? "In sync mode every other worker waits for it." : "") : "");
   }
 

@@ -91,7 +91,7 @@ void loading_rows(uint64_t rows)
 
 static struct {
     pthread_mutex_t lock;
-    bool loads[LOADING_WORKERS];
+    int64_t at_ms[LOADING_WORKERS]; /* 0: it tells nothing */
     struct loading of[LOADING_WORKERS];
 } heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -99,7 +99,7 @@ void loading_hear(uint32_t worker, const struct loading *now)
 {
     assert(worker < LOADING_WORKERS);
     pthread_mutex_lock(&heard.lock);
-    heard.loads[worker] = now != NULL;
+    heard.at_ms[worker] = now ? clock_now_ms() : 0;
     heard.of[worker] = now ? *now : (struct loading){0};
     pthread_mutex_unlock(&heard.lock);
 }
@@ -108,8 +108,9 @@ bool loading_heard(uint32_t worker, struct loading *out)
 {
     assert(worker < LOADING_WORKERS);
     pthread_mutex_lock(&heard.lock);
-    bool loads = heard.loads[worker];
-    *out = heard.of[worker];
+    int64_t at_ms = heard.at_ms[worker];
+    bool loads = at_ms && clock_now_ms() - at_ms < LOADING_SILENT_MS;
+    *out = loads ? heard.of[worker] : (struct loading){0};
     pthread_mutex_unlock(&heard.lock);
     return loads;
 }

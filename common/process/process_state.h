@@ -43,9 +43,9 @@ void loading_rows(uint64_t rows);
 /* False: this process reads no data now. Thread: any. */
 bool loading_now(struct loading *out);
 
-enum { LOADING_WORKERS = 1024 };
+enum { LOADING_WORKERS = 1024, LOADING_SILENT_MS = 5000 };
 
 /* Worker `worker` of this job tells this process, which reads its own data, how far it is. NULL: it tells no more. Thread: any. */
 void loading_hear(uint32_t worker, const struct loading *now);
-/* False: *out is all 0. Thread: any. */
+/* False: it has told nothing for LOADING_SILENT_MS, or tells no more; *out is all 0. Thread: any. */
 bool loading_heard(uint32_t worker, struct loading *out);

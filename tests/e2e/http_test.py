@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
@@ -246,12 +247,23 @@ class HttpTest(TrainCase):
                 return pid, seen
         self.fail(f"the chief never showed a worker that reads its data\n{job.logs()}")
 
+    def reads_slowly(self, pid, told):
+        """It runs for some ms each second, in which it tells the chief how far it is. Then it is stopped."""
+        while not told.wait(1):
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.01)
+            os.kill(pid, signal.SIGSTOP)
+
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_the_chief_knows_a_worker_that_reads_its_data(self):
         job = self.launch(keys={"training.epochs": 100000, "data.synthetic_train_rows": 150000, "timeouts.worker_rejoin_s": 100})
         chief = self.everybody(job)["worker-0"]
         job.until_cut(0)
         pid, seen = self.loading_of_worker_1(job, chief)
+        reads = threading.Thread(target=self.reads_slowly, args=(pid, told := threading.Event()))
+        self.addCleanup(reads.join)
+        self.addCleanup(told.set)
+        reads.start()
         self.assertEqual(set(seen), {"bytes", "of_bytes", "rows", "left_s"})
         waits = "for worker 1, which reads its data"
         job.until_said("worker-0", waits)
@@ -263,10 +275,15 @@ class HttpTest(TrainCase):
         self.assertEqual(json.loads(text(chief, "/status"))["whole_job"]["waiting"]["why"], "loading")
         for name in "bytes", "total_bytes", "rows", "left_seconds":
             self.assertIsNotNone(metrics(chief)(f"gradwire_job_worker_loading_{name}", worker=1))
+        told.set()
+        reads.join()
+        job.until("it is stopped", lambda: json.loads(text(chief, "/status"))["whole_job"]["waiting"]["why"] == "away")
+        worker = json.loads(text(chief, "/status"))["whole_job"]["workers"][1]
+        self.assertEqual((worker["up"], worker["loading"]), (False, None))
+        job.until("the launcher knows it", lambda: '"loading":null' in kept.read_text())
         os.kill(pid, signal.SIGCONT)
         job.until("it trains, and loads no longer", lambda: (
             w := json.loads(text(chief, "/status"))["whole_job"]["workers"][1])["up"] and w["loading"] is None)
-        job.until("the launcher knows that", lambda: "worker 1" not in kept.read_text())
         job.signal(signal.SIGTERM)
         job.wait(143)
 

@@ -423,6 +423,15 @@ static void host_on_letter(void *role, struct mail *m)
     }
 }
 
+/* A worker that tells nothing while it reads its data (LOADING_SILENT_MS) is away until it tells again. */
+static void age_arrivals(const struct host *h, int64_t now_ms)
+{
+    struct loading of;
+    for (const struct worker_link *g = h->worker_links; g; g = g->next)
+        if (g->arrives && !loading_heard(g->worker, &of))
+            chief_on_worker_loads(h->chief, g->worker, false, now_ms);
+}
+
 static void host_on_tick(void *role, int64_t now)
 {
     struct host *h = role;
@@ -434,6 +443,7 @@ static void host_on_tick(void *role, int64_t now)
         return;
     host_look(h, now);
     host_check_dir(h, now);
+    age_arrivals(h, now);
     host_page_tick(h, now);
     pending_tick(&h->pending, now);
 }

@@ -361,7 +361,9 @@ static enum err held_fingerprint(uint8_t out[static SHA256_BYTES], const struct 
         return ERR_NOMEM;
     sha256_add(hash, whole->contents.fingerprint, sizeof whole->contents.fingerprint);
     sha256_add(hash, h->bits, (size_t)((h->noted + 7) / 8));
-    return sha256_final(hash, out) ? ERR_NOMEM : ERR_OK;
+    const bool failed = sha256_final(hash, out) != 0;
+    sha256_free(hash);
+    return failed ? ERR_NOMEM : ERR_OK;
 }
 
 /* The rows that are held out of *whole, as a set. */

@@ -163,8 +163,8 @@ static void say_new_words(const struct left_words *w, const struct dataset *d,
             dataset_warn(
                 r,
                 "%s: column %s: %" PRIu64 " of %" PRIu64
-                " rows have a word that no other row has, such as \"%s\", and is unknown to the "
-                "model: leave the column out, or hold out in another way",
+                " rows have a word that no other row has, such as \"%s\": the model does not know "
+                "it; leave the column out, or hold out in another way",
                 dataset_eval_name(r->job), SHOWN(in->name), unknown, rows,
                 printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes));
     }

@@ -624,8 +624,8 @@ static bool end_epoch(struct epoch_end *end, uint64_t epoch)
 /* ---- within an epoch ---- */
 
 /* True if evaluate.every_steps asks for an evaluation at this step: the first one that this process has from a multiple on. One
- * at the end of an epoch counts. The history goes forward alone: if the last process has noted a later step, as it can in async,
- * where the batches of a worker that died are made late, this one is past. */
+ * at the end of an epoch counts. No step is due that comes before the last one of the history: in async the batches of a worker that
+ * died are made late, and the last process can have noted a later step. */
 static bool is_due(struct epoch_end *end, uint64_t step)
 {
     const struct epoch_log *log = end->config.log;

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs with others
 """A job that is done, under a supervisor that restarts every process that exits: ps and workers that stay (--when_done=wait)
 hold no memory and serve the next chief; a process that is restarted reports that the job is done and does not train."""
 import contextlib

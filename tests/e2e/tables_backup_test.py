@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs with others
 # labels: short
 """Backup workers in a job with tables: rows are made of the leaves that come first, those of a slow worker are dropped on
 all shards alike, and with `redo` each example is learned once in each epoch."""

@@ -398,7 +398,7 @@ static void no_memory_leaves_the_table_as_it_was(void **state)
 static void no_memory_leaves_a_run_of_keys_as_it_was(void **state)
 {
     (void)state;
-    enum { ROWS = 20000 };
+    enum { ROWS = KEYS };
     const uint64_t apart = UINT64_MAX / 16 / ROWS;
     bool fired = true;
     long n = 0;

@@ -1,7 +1,7 @@
 /* csv: text with one row a line (RFC 4180), described by the job's data.columns; also libsvm, which differs only in
  * its lines (libsvm_rows.c), and Parquet, whose pieces are rows of its columns (parquet_rows.c).
  *
- * The text is divided into pieces of whole rows, of at most CSV_PIECE_BYTES, by its contents alone. Each thread in
+ * The text is divided into pieces of whole rows, of at most piece_bytes, by its contents alone. Each thread in
  * turn reads the next piece (decompression is sequential), converts it to rows in parallel with the other threads,
  * and then waits until all earlier pieces are joined. So rows, words and the first error are the same for any number
  * of threads. Only the pieces that are being read are in memory as text.
@@ -51,7 +51,7 @@ enum {
 /* One thread's piece. */
 struct work {
     struct csv_piece piece; /* its text is in `text`, after a header */
-    char *text;             /* (CSV_TEXT_ROOM) */
+    char *text;             /* (format.piece_bytes + CSV_TEXT_PAD) */
     /* as in the file: without the newline that is added if the file lacks one at its end */
     size_t text_bytes;
     uint64_t ticket; /* its position among all pieces */
@@ -103,7 +103,7 @@ struct csv {
     struct stream *stream;   /* of file[next_file]; NULL: not open */
     struct parquet *parquet; /* in place of a stream; NULL: the files are text */
     struct drawn drawn;      /* for data.synthetic, in place of a stream */
-    char *tail; /* the beginning of a row that continues in the next piece: (CSV_PIECE_BYTES) */
+    char *tail; /* the beginning of a row that continues in the next piece: (format.piece_bytes) */
     size_t tail_bytes;
     uint64_t line, tickets;
     uint64_t first_row;    /* the first row of this file, in the table */
@@ -164,8 +164,9 @@ static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struc
     p->marks = 0;
     size_t keep = end_of_file ? p->bytes : last_row_end(p);
     if (keep == 0 && p->bytes)
-        return err_wrap(e, csv_refuse_long(e, p->text, p->bytes, c->line, &p->grammar),
-                        "%s:", c->file[c->next_file].path);
+        return err_wrap(
+            e, csv_refuse_long(e, p->text, p->bytes, c->line, &p->grammar, c->format.piece_bytes),
+            "%s:", c->file[c->next_file].path);
     c->tail_bytes = p->bytes - keep;
     memcpy(c->tail, p->text + keep, c->tail_bytes);
     p->bytes = keep;
@@ -235,15 +236,15 @@ static struct span read_ahead(struct csv *c, double *rest_bytes)
 {
     enum { AHEAD_PIECES = 16 };
     struct span seen = {(double)c->tail_bytes, (double)csv_count(c->tail, c->tail_bytes, '\n')};
-    size_t got = CSV_PIECE_BYTES;
-    for (int i = 0; i < AHEAD_PIECES && got == CSV_PIECE_BYTES; i++) {
-        if (stream_read(c->stream, c->tail, CSV_PIECE_BYTES, &got, NULL))
+    size_t got = c->format.piece_bytes;
+    for (int i = 0; i < AHEAD_PIECES && got == c->format.piece_bytes; i++) {
+        if (stream_read(c->stream, c->tail, c->format.piece_bytes, &got, NULL))
             break; /* the error is reported when the file is read */
         seen.bytes += (double)got;
         seen.lines += (double)csv_count(c->tail, got, '\n');
     }
     double likely = (double)stream_likely_bytes(c->stream) - (double)c->file_bytes;
-    *rest_bytes = got < CSV_PIECE_BYTES ? seen.bytes : fmax(likely, seen.bytes);
+    *rest_bytes = got < c->format.piece_bytes ? seen.bytes : fmax(likely, seen.bytes);
     return seen;
 }
 
@@ -376,7 +377,7 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     struct csv_file *f = &c->file[c->next_file];
     struct csv_piece *p = &w->piece;
     bool first = c->file_bytes == 0, begins = !f->begun;
-    size_t mark = 0, got, wanted = CSV_PIECE_BYTES - c->tail_bytes;
+    size_t mark = 0, got, wanted = c->format.piece_bytes - c->tail_bytes;
     p->text = w->text;
     memcpy(p->text, c->tail, c->tail_bytes);
     enum err err = read_text(c, p->text + c->tail_bytes, wanted, &got, e);
@@ -431,7 +432,7 @@ static enum err read_columns(struct csv *c, struct work *w, struct errmsg *e)
     p->field = f->field;
     p->kept_as = f->kept_as;
     p->fields = f->fields;
-    c->file_bytes += CSV_PIECE_BYTES; /* so much as text, or less */
+    c->file_bytes += c->format.piece_bytes; /* so much as text, or less */
     if (last)
         close_file(c, true);
     return ERR_OK;
@@ -819,8 +820,9 @@ static void work_on(void *ctx, uint32_t thread)
 static enum err work_init(struct work *w, const struct csv *c, struct errmsg *e)
 {
     const bool learns = !c->reading->eval && !c->reading->sink;
-    w->text = mem_zalloc(CSV_TEXT_ROOM, 1);
-    w->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *w->piece.mark);
+    const size_t room = c->format.piece_bytes + CSV_TEXT_PAD;
+    w->text = mem_zalloc(room, 1);
+    w->piece.mark = mem_zalloc(room, sizeof *w->piece.mark);
     enum err err = learned_init(&w->piece.learned, c->table->schema, learns, c->spelled != NULL);
     return !err && w->text && w->piece.mark ? ERR_OK : err_memory_for(e, "a thread");
 }
@@ -1295,7 +1297,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
 {
     uint32_t threads = pool_threads(pool), inputs = c->table->schema->inputs;
     c->file = mem_zalloc(c->paths.count, sizeof *c->file);
-    c->tail = mem_zalloc(CSV_PIECE_BYTES, 1);
+    c->tail = mem_zalloc(c->format.piece_bytes, 1);
     c->work = mem_zalloc(threads, sizeof *c->work);
     c->spelled =
         c->format.meaning.markers ? mem_zalloc((size_t)inputs + 2, sizeof *c->spelled) : NULL;

@@ -83,7 +83,7 @@ static enum err fields_by_order(struct csv_file *file, const struct csv_format *
         if (c->kind == COLUMN_CROSS || (absent > 0 && c->kind == COLUMN_LABEL) ||
             (absent > 1 && c->kind == COLUMN_WEIGHT))
             continue; /* a cross has no field */
-        struct meaning_field field = meaning_field_of(job, i);
+        struct meaning_field field = f->field[i];
         if ((f->meaning.unlabeled || f->meaning.others != VOCABULARY_NONE) &&
             c->kind == COLUMN_LABEL)
             file->labels.field = file->fields + 1;
@@ -98,12 +98,8 @@ static enum err fields_by_order(struct csv_file *file, const struct csv_format *
 /* The job's column of this name; job->columns: none. */
 static uint32_t column_named(const struct job_csv *job, const char *name, size_t bytes)
 {
-    uint32_t i = 0;
-    while (i < job->columns &&
-           (job->column[i].kind == COLUMN_CROSS || strlen(job->column[i].name) != bytes ||
-            memcmp(job->column[i].name, name, bytes) != 0))
-        i++;
-    return i;
+    const uint32_t i = job_column_named(job, name, bytes);
+    return i < job->columns && job->column[i].kind != COLUMN_CROSS ? i : job->columns;
 }
 
 /* No column of the job has this name. */
@@ -129,6 +125,14 @@ static void note_unread_fields(struct csv_file *file, const struct csv_format *f
     }
 }
 
+/* Fields are about to be added by their names. */
+static enum err begin_names(struct csv_file *file, const struct csv_format *f, struct errmsg *e)
+{
+    mem_free(file->field_of);
+    file->field_of = mem_zalloc((size_t)f->job->columns + 1, sizeof *file->field_of);
+    return file->field_of ? ERR_OK : err_memory(e);
+}
+
 static enum err add_named_field(struct csv_file *file, const struct csv_format *f, const char *name,
                                 size_t bytes, struct errmsg *e)
 {
@@ -136,12 +140,12 @@ static enum err add_named_field(struct csv_file *file, const struct csv_format *
     uint32_t i = column_named(job, name, bytes), kept = kept_as(f, name, bytes, i);
     if (i == job->columns || (f->meaning.unlabeled && is_label(&job->column[i])))
         return add_field(file, (struct meaning_field){.kind = COLUMN_IGNORE}, kept, e);
-    for (uint32_t k = 0; k < file->fields; k++)
-        if (file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i)
-            return err_set(e, ERR_INPUT, "%s \"%s\" twice",
-                           f->parquet ? "it has the column" : "its header names",
-                           SHOWN(job->column[i].name));
-    return add_field(file, meaning_field_of(job, i), kept, e);
+    if (file->field_of[i] && job->column[i].kind != COLUMN_IGNORE)
+        return err_set(e, ERR_INPUT, "%s \"%s\" twice",
+                       f->parquet ? "it has the column" : "its header names",
+                       SHOWN(job->column[i].name));
+    file->field_of[i] = file->fields + 1;
+    return add_field(file, f->field[i], kept, e);
 }
 
 /* The first column that the job names but the file lacks; NULL: none. */
@@ -149,10 +153,9 @@ static const char *unnamed_column(const struct csv_file *file, const struct csv_
 {
     const struct job_csv *job = f->job;
     for (uint32_t i = 0; i < job->columns; i++) {
-        bool there = job->column[i].kind == COLUMN_IGNORE || job->column[i].kind == COLUMN_CROSS ||
-                     (f->meaning.unlabeled && is_label(&job->column[i]));
-        for (uint32_t k = 0; k < file->fields && !there; k++)
-            there = file->field[k].kind != COLUMN_IGNORE && file->field[k].column == i;
+        const bool there = job->column[i].kind == COLUMN_IGNORE ||
+                           job->column[i].kind == COLUMN_CROSS || file->field_of[i] ||
+                           (f->meaning.unlabeled && is_label(&job->column[i]));
         if (!there)
             return job->column[i].name;
     }
@@ -177,10 +180,7 @@ static bool has_blanked(const struct vocabulary *names, const char *name)
 /* True if the job has a column of this name, so it is no other column's with a typing error. */
 static bool is_used(const struct csv_format *f, const char *name)
 {
-    for (uint32_t i = 0; i < f->job->columns; i++)
-        if (f->job->column[i].kind != COLUMN_CROSS && strcmp(f->job->column[i].name, name) == 0)
-            return true;
-    return false;
+    return column_named(f->job, name, strlen(name)) < f->job->columns;
 }
 
 /* The rest of a name without letters with accents, composed or not, blanks, and characters that cannot be seen: equal for names
@@ -288,22 +288,25 @@ static size_t find_row(const struct csv_format *f, const struct csv_piece *p, si
 /* True if the line has the names of all columns. */
 static bool has_all_names(const struct csv_format *f, const char *line, size_t bytes)
 {
+    struct vocabulary names = {0};
+    uint32_t number;
+    bool all = true;
     bytes = csv_without_return(&f->grammar, line, bytes);
-    for (uint32_t i = 0; i < f->job->columns; i++) {
-        const struct job_column *c = &f->job->column[i];
-        bool found = c->kind == COLUMN_IGNORE || c->kind == COLUMN_CROSS ||
-                     (f->meaning.unlabeled && is_label(c));
-        for (const char *at = line, *end = line + bytes; at && !found;) {
-            const char *stop = memchr(at, f->grammar.delimiter, (size_t)(end - at));
-            size_t n = (size_t)((stop ? stop : end) - at);
-            csv_hint_strip(&at, &n, f->grammar.quotes);
-            found = n == strlen(c->name) && memcmp(at, c->name, n) == 0;
-            at = stop ? stop + 1 : NULL;
-        }
-        if (!found)
-            return false;
+    for (const char *at = line, *end = line + bytes; at && all;) {
+        const char *stop = memchr(at, f->grammar.delimiter, (size_t)(end - at));
+        size_t n = (size_t)((stop ? stop : end) - at);
+        csv_hint_strip(&at, &n, f->grammar.quotes);
+        all = vocabulary_add(&names, at, n, &number) == ERR_OK;
+        at = stop ? stop + 1 : NULL;
     }
-    return true;
+    for (uint32_t i = 0; i < f->job->columns && all; i++) {
+        const struct job_column *c = &f->job->column[i];
+        all = c->kind == COLUMN_IGNORE || c->kind == COLUMN_CROSS ||
+              (f->meaning.unlabeled && is_label(c)) ||
+              vocabulary_find(&names, c->name, strlen(c->name)) != VOCABULARY_NONE;
+    }
+    vocabulary_close(&names);
+    return all;
 }
 
 /* The advice if the header is the row after `end`, or a comment before `begin`; NULL: neither. */
@@ -434,7 +437,7 @@ static enum err add_named_fields(struct csv_file *file, const struct csv_format 
                                  uint32_t *mark, struct vocabulary *names, struct errmsg *e)
 {
     size_t n = csv_scan(mark, text, bytes, g);
-    enum err err = ERR_OK;
+    enum err err = begin_names(file, f, e);
     mark[n] = (uint32_t)bytes;
     for (size_t i = 0, begin = 0; i <= n && !err; i++) {
         char *from = text + begin, *to = text + mark[i];
@@ -490,7 +493,7 @@ enum err csv_file_columns(struct csv_file *file, const struct csv_format *f,
 {
     struct vocabulary names = {0};
     uint32_t *number = mem_zalloc(columns, sizeof *number);
-    enum err err = number ? ERR_OK : err_memory(e);
+    enum err err = number ? begin_names(file, f, e) : err_memory(e);
     for (uint32_t i = 0; i < columns && !err; i++) {
         err = vocabulary_add(&names, name[i], strlen(name[i]), &number[i])
                   ? err_memory(e)
@@ -822,6 +825,7 @@ void csv_file_close(struct csv_file *file)
 {
     mem_free(file->field);
     mem_free(file->kept_as);
+    mem_free(file->field_of);
     mem_free((char *)(uintptr_t)file->header.at);
     *file = (struct csv_file){0};
 }

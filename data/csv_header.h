@@ -18,6 +18,7 @@ struct csv_file {
     const char *path;            /* a view */
     struct meaning_field *field; /* (fields) */
     uint32_t *kept_as;           /* (fields) as in struct csv_piece */
+    uint32_t *field_of; /* (job's columns) the number of the column's field, + 1; 0: it has none */
     uint32_t fields;
     struct csv_labels labels;
     struct csv_header_line header; /* with data.header: skip or names */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "job/range.h"
 #include "data/csv_batch.h"
 #include "data/text/csv_hint.h"
@@ -24,13 +25,18 @@ enum err csv_format_init(struct csv_format *f, const struct job_csv *job,
                                          .trim = job->trim,
                                          .escape = job_escape_char(job),
                                          .comment = job->comment,
-                                         .comment_bytes = strlen(job->comment)}};
-    return meaning_init(&f->meaning, job, schema, learning, classes, e);
+                                         .comment_bytes = strlen(job->comment)},
+                             .piece_bytes = CSV_PIECE_BYTES};
+    if (f->piece_bytes < (size_t)job->columns * CSV_COLUMN_BYTES)
+        f->piece_bytes = (size_t)job->columns * CSV_COLUMN_BYTES;
+    f->field = meaning_fields_new(job);
+    return f->field ? meaning_init(&f->meaning, job, schema, learning, classes, e) : err_memory(e);
 }
 
 void csv_format_close(struct csv_format *f)
 {
     meaning_close(&f->meaning);
+    mem_free(f->field);
     *f = (struct csv_format){0};
 }
 
@@ -385,7 +391,7 @@ enum err csv_refuse_open(struct errmsg *e, const char *text, size_t bytes, uint6
 }
 
 enum err csv_refuse_long(struct errmsg *e, const char *text, size_t bytes, uint64_t line,
-                         const struct csv_grammar *g)
+                         const struct csv_grammar *g, size_t most)
 {
     const char *why = why_endless(text, bytes, g,
                                   "a quote begins a field here, and is not closed; with "
@@ -393,8 +399,8 @@ enum err csv_refuse_long(struct errmsg *e, const char *text, size_t bytes, uint6
                                   &line);
     if (!*why && text_has_nuls(text, bytes))
         why = "it " TEXT_NULS;
-    return err_set(e, ERR_INPUT, "%llu: a row of more than %d bytes%s%s", (unsigned long long)line,
-                   CSV_PIECE_BYTES, *why ? ": " : "", why);
+    return err_set(e, ERR_INPUT, "%llu: a row of more than %zu bytes%s%s", (unsigned long long)line,
+                   most, *why ? ": " : "", why);
 }
 
 /* ---- lines that are left out ---- */

@@ -12,8 +12,9 @@
 #include "data/text/csv_scan.h"
 
 enum {
-    CSV_PIECE_BYTES = 512 << 10,                       /* also the most bytes that a row can have */
-    CSV_TEXT_ROOM = CSV_PIECE_BYTES + 1 + CSV_SCAN_PAD /* the text of a piece, and an added '\n' */
+    CSV_PIECE_BYTES = 512 << 10,    /* of a piece, if the job has few columns */
+    CSV_COLUMN_BYTES = 128,         /* for each column, if it has many */
+    CSV_TEXT_PAD = 1 + CSV_SCAN_PAD /* behind the text of a piece: an added '\n', and more */
 };
 
 /* Columns whose text is kept for each row, whatever else is read of them. */
@@ -66,6 +67,8 @@ struct csv_format {
     bool parquet;                /* columns of Parquet files, and no text */
     const struct csv_keep *keep; /* NULL: no text is kept */
     struct meaning meaning;
+    size_t piece_bytes;          /* of a piece of text; also the most bytes that a row can have */
+    struct meaning_field *field; /* (job->columns) of each column */
 };
 
 /* Errors: as meaning_init. Owns: csv_format_close. */
@@ -151,9 +154,9 @@ enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg
 enum err csv_refuse_open(struct errmsg *e, const char *text, size_t bytes, uint64_t line,
                          const struct csv_grammar *g) MUST_CHECK;
 
-/* The error of a text that begins a row, at `line`, of more than CSV_PIECE_BYTES. The same. */
+/* The error of a text that begins a row, at `line`, of more than `most` bytes. The same. */
 enum err csv_refuse_long(struct errmsg *e, const char *text, size_t bytes, uint64_t line,
-                         const struct csv_grammar *g) MUST_CHECK;
+                         const struct csv_grammar *g, size_t most) MUST_CHECK;
 
 /* Add one row, of `lines` lines from `line` on, to the piece's batch. It begins at `begin`, and its fields end at the marks `mark`
  * to `end`. */

@@ -85,17 +85,21 @@ static enum err check_alike(struct parquet_known *known, const struct parquet_co
     return ERR_OK;
 }
 
+/* likely: the number of the column of this name in the first file, if both have the same. */
 static enum err check_column(const struct parquet *p, const struct parquet_column *c,
-                             const struct meaning_field *field, const struct csv_format *f,
-                             bool kept, struct errmsg *e)
+                             uint32_t likely, const struct meaning_field *field,
+                             const struct csv_format *f, bool kept, struct errmsg *e)
 {
+    const uint32_t columns = p->first->columns;
     const char *why = unfit(c, field, f, kept);
     if (why)
         return err_set(e, ERR_INPUT, "column \"%s\": its type is %s, %s", SHOWN(c->name),
                        SHOWN(c->type.name), why);
-    for (uint32_t i = 0; i < p->first->columns; i++)
-        if (strcmp(p->first->column[i].name, c->name) == 0)
-            return check_alike(&p->first->column[i].known, c, p->file->path, e);
+    for (uint32_t i = 0; i < columns; i++) {
+        const uint32_t at = (likely + i) % columns;
+        if (strcmp(p->first->column[at].name, c->name) == 0)
+            return check_alike(&p->first->column[at].known, c, p->file->path, e);
+    }
     return ERR_OK;
 }
 
@@ -117,7 +121,8 @@ static enum err choose_columns(struct parquet *p, struct csv_file *file,
             c->type = arrow_type_of(s);
         if (s && c->type.kind == ARROW_LIST && s->n_children == 1)
             c->item = arrow_type_of(s->children[0]);
-        err = check_column(p, c, &file->field[fields++], format, kept, e);
+        err = check_column(p, c, fields, &file->field[fields], format, kept, e);
+        fields++;
     }
     file->fields = fields;
     return err;

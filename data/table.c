@@ -358,21 +358,40 @@ static void want_rows(const struct table *t, const uint64_t *rows, uint32_t n)
         want(t, rows[k]);
 }
 
-enum err table_visit(const struct table *t, const uint64_t *rows, uint32_t n, table_visitor *visit,
-                     void *ctx, struct errmsg *e)
+static enum err visit_rows(const struct table *t, const uint64_t *rows, uint32_t n,
+                           table_visitor *visit, void *ctx, uint32_t *buffer, size_t room,
+                           struct errmsg *e)
 {
-    uint32_t buffer[TABLE_ROW_CELLS_MAX];
     enum err err = ERR_OK;
     want_rows(t, rows, n);
     for (uint32_t i = 0; i < n && !err;) {
         uint64_t run = run_of(rows, i, n);
         const uint32_t *cells;
-        err = table_look(t, rows[i], &run, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
+        err = table_look(t, rows[i], &run, buffer, room, &cells, e);
         i += (uint32_t)run;
         for (; run > 0 && !err; run--, cells += table_packed_cells(t->schema, cells))
             err = visit(ctx, cells, e);
     }
     return err;
+}
+
+/* Not inlined: each call touches all of the pages on the stack. */
+static __attribute__((noinline)) enum err visit_wide(const struct table *t, const uint64_t *rows,
+                                                     uint32_t n, table_visitor *visit, void *ctx,
+                                                     struct errmsg *e)
+{
+    uint32_t buffer[TABLE_ROW_CELLS_MAX];
+    return visit_rows(t, rows, n, visit, ctx, buffer, TABLE_ROW_CELLS_MAX, e);
+}
+
+enum err table_visit(const struct table *t, const uint64_t *rows, uint32_t n, table_visitor *visit,
+                     void *ctx, struct errmsg *e)
+{
+    enum { CELLS = 1 << 15 };
+    uint32_t buffer[CELLS];
+    return schema_raw_cells(t->schema) < CELLS
+               ? visit_rows(t, rows, n, visit, ctx, buffer, CELLS, e)
+               : visit_wide(t, rows, n, visit, ctx, e);
 }
 
 /* ---- statistics: a partial result for each chunk, joined in their order ---- */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/base/texts.h"
@@ -226,27 +228,70 @@ void job_columns_free(struct job_csv *csv)
     for (uint32_t i = 0; i < csv->columns; i++)
         mem_free(csv->column[i].words);
     mem_free(csv->column);
+    mem_free(csv->named);
     csv->column = NULL;
-    csv->columns = 0;
+    csv->named = NULL;
+    csv->columns = csv->places = 0;
+}
+
+/* The place of the name among `named`, or the free place for it. */
+static uint32_t *place_of(const struct job_csv *csv, const char *name, size_t bytes)
+{
+    uint32_t at = (uint32_t)XXH3_64bits(name, bytes) & (csv->places - 1);
+    for (; csv->named[at]; at = (at + 1) & (csv->places - 1)) {
+        const char *other = csv->column[csv->named[at] - 1].name;
+        if (strlen(other) == bytes && memcmp(other, name, bytes) == 0)
+            break;
+    }
+    return &csv->named[at];
+}
+
+uint32_t job_column_named(const struct job_csv *csv, const char *name, size_t bytes)
+{
+    const uint32_t number = csv->places ? *place_of(csv, name, bytes) : 0;
+    return number ? number - 1 : csv->columns;
+}
+
+/* The column has its name now; of several without one, the first counts. */
+static enum err note_name(struct job_csv *csv, uint32_t column, struct errmsg *e)
+{
+    if (2 * column >= csv->places) {
+        struct job_csv more = *csv;
+        more.places = csv->places ? 2 * csv->places : 64;
+        more.named = mem_zalloc(more.places, sizeof *more.named);
+        if (!more.named)
+            return err_memory(e);
+        for (uint32_t i = 0; i < csv->places; i++)
+            if (csv->named[i]) {
+                const char *name = csv->column[csv->named[i] - 1].name;
+                *place_of(&more, name, strlen(name)) = csv->named[i];
+            }
+        mem_free(csv->named);
+        *csv = more;
+    }
+    const char *name = csv->column[column].name;
+    uint32_t *place = place_of(csv, name, strlen(name));
+    *place = *place ? *place : column + 1;
+    return ERR_OK;
 }
 
 static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
 {
-    const struct job_column *column = r->job->data.csv.column, *last = &column[r->column];
-    for (uint32_t i = 0; i < r->column; i++) {
-        if (last->name[0] && strcmp(column[i].name, last->name) == 0)
-            return REFUSE_COLUMN(
-                r, node, "its name, %s, is also the name of data.columns[%u]; rename one of them",
-                SHOWN(last->name), column[i].item);
-        if (last->kind == COLUMN_LABEL && column[i].kind == COLUMN_LABEL)
-            return REFUSE_COLUMN(r, node,
-                                 "data.columns[%u] is already the label; only one column can be",
-                                 column[i].item);
-        if (last->kind == COLUMN_WEIGHT && column[i].kind == COLUMN_WEIGHT)
-            return REFUSE_COLUMN(r, node,
-                                 "data.columns[%u] is already the weight; only one column can be",
-                                 column[i].item);
-    }
+    const struct job_csv *csv = &r->job->data.csv;
+    const struct job_column *column = csv->column, *last = &column[r->column];
+    const bool one = last->kind == COLUMN_LABEL || last->kind == COLUMN_WEIGHT;
+    uint32_t i = one ? 0 : r->column, named = r->column;
+    while (i < r->column && column[i].kind != last->kind)
+        i++;
+    if (last->name[0])
+        named = job_column_named(csv, last->name, strlen(last->name));
+    if (named < r->column && named <= i)
+        return REFUSE_COLUMN(
+            r, node, "its name, %s, is also the name of data.columns[%u]; rename one of them",
+            SHOWN(last->name), column[named].item);
+    if (i < r->column)
+        return REFUSE_COLUMN(r, node, "data.columns[%u] is already the %s; only one column can be",
+                             column[i].item, last->kind == COLUMN_LABEL ? "label" : "weight");
     return ERR_OK;
 }
 
@@ -337,7 +382,7 @@ static enum err check_number(struct job_reader *r, const struct job_node *node)
 static enum err columns_add(struct job_reader *r)
 {
     struct job_csv *csv = &r->job->data.csv;
-    struct job_column *grown = mem_resize(csv->column, (size_t)csv->columns + 1, sizeof *grown);
+    struct job_column *grown = mem_extend(csv->column, csv->columns, 1, sizeof *grown);
     if (!grown)
         return err_memory(r->e);
     csv->column = grown;
@@ -358,7 +403,8 @@ static enum err columns_name(struct job_reader *r, const struct job_node *node,
         return err;
     if (job_column_has_keys(c) && c->key.hash && !c->key.space[0])
         c->key.space = c->name;
-    return refuse_twin(r, node);
+    err = refuse_twin(r, node);
+    return err ? err : note_name(&r->job->data.csv, r->column, r->e);
 }
 
 /* Adds a copy of `like`, for another name of its range. */
@@ -454,12 +500,8 @@ const struct job_node *job_column_node(struct job_reader *r, uint32_t column)
 /* Returns the key column with this name; csv->columns if there is none. */
 static uint32_t find_key(const struct job_csv *csv, const char *name, size_t bytes)
 {
-    uint32_t i = 0;
-    while (i < csv->columns &&
-           (csv->column[i].kind != COLUMN_KEY || strlen(csv->column[i].name) != bytes ||
-            memcmp(csv->column[i].name, name, bytes) != 0))
-        i++;
-    return i;
+    const uint32_t i = job_column_named(csv, name, bytes);
+    return i < csv->columns && csv->column[i].kind == COLUMN_KEY ? i : csv->columns;
 }
 
 uint32_t job_cross_columns(const struct job_csv *csv, const struct job_column *cross,

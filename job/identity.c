@@ -409,9 +409,10 @@ static enum err canonical_text(struct job *job, struct errmsg *e)
     if (!err)
         err = job_tree_emit(c.root, &job->canonical, e);
     if (!err && strlen(job->canonical) > JOB_TREE_BYTES_MAX)
-        err = err_set(e, ERR_INPUT,
-                      "the job with all of its keys is longer than 8 MiB: shorten the names of its "
-                      "columns, or its lists of words");
+        err =
+            err_set(e, ERR_INPUT,
+                    "the job with all of its keys is longer than 128 MiB: shorten the names of its "
+                    "columns, or its lists of words");
     job_tree_free(c.root);
     return err;
 }

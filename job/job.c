@@ -593,7 +593,7 @@ enum err job_load(struct job *job, const char *path, const char *const *sets, si
     if (err == ERR_NOMEM)
         return err_set(e, err, "out of memory");
     if (err == ERR_TOOBIG)
-        return err_set(e, ERR_INPUT, "%s:1: longer than 8 MiB", path);
+        return err_set(e, ERR_INPUT, "%s:1: longer than 128 MiB", path);
     if (err)
         return err_wrap(e, err == ERR_FILES ? err : ERR_INPUT, "job file ");
     char *dir = mem_strdup(path);

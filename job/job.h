@@ -16,7 +16,7 @@
 
 enum {
     JOB_LAYERS_MAX = 128,
-    JOB_COLUMNS_MAX = 4096,
+    JOB_COLUMNS_MAX = 65536,
     JOB_HEADS_MAX = 8,
     JOB_CLASS_WEIGHTS_MAX = 64,
     JOB_MICROBATCHES_MAX = TREE_LEAVES_MAX,
@@ -26,7 +26,7 @@ enum {
     JOB_LOOKUPS_MAX = 65536,
     JOB_UNSEEN_DAYS_MAX = 36500,
     JOB_CROSS_MAX = 8,           /* columns of a cross */
-    JOB_ROW_CELLS_MAX = 1 << 15, /* in units of four bytes: the largest row of csv data in memory */
+    JOB_ROW_CELLS_MAX = 1 << 18, /* in units of four bytes: the largest row of csv data in memory */
     /* bytes of a column's name, of a word, and of the names of a class */
     JOB_TEXT_MAX = 4096,
     JOB_SELECTIONS_MAX = JOB_LAYERS_MAX * JOB_INPUTS_MAX
@@ -268,6 +268,8 @@ static inline bool job_table_admits(const struct job_table *t)
 struct job_csv {
     uint32_t columns;
     struct job_column *column; /* (columns) */
+    uint32_t *named,
+        places; /* (places) numbers of columns + 1 by their names (job_column_named); 0: free */
     enum csv_header header;
     enum csv_delimiter delimiter;
     enum csv_escape escape;
@@ -510,6 +512,9 @@ static inline bool job_needs_data(const struct job *job)
 {
     return job->model.rank == 0 || job->model.selections > 0;
 }
+
+/* The number of the column with this name, also of a cross; csv->columns: there is none. */
+uint32_t job_column_named(const struct job_csv *csv, const char *name, size_t bytes);
 
 /* Writes the key columns of a cross to `of`, as indices of csv->column in the cross's order, and returns their number,
  * at least 2. Returns 0 if a name is no key column, or there are too few or too many. */

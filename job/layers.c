@@ -131,15 +131,6 @@ static enum err refuse_twin(struct job_reader *r, const struct job_node *node)
 
 /* ---- columns as inputs: key columns are looked up; numbers and categories are selected from the model's input ---- */
 
-/* Returns the column with this name; csv->columns if there is none. */
-static uint32_t find_column(const struct job_csv *csv, const char *name)
-{
-    uint32_t i = 0;
-    while (i < csv->columns && strcmp(csv->column[i].name, name) != 0)
-        i++;
-    return i;
-}
-
 static enum err layer_add_lookup(struct job_reader *r, const struct job_node *node, uint32_t column)
 {
     struct job *job = r->job;
@@ -242,8 +233,9 @@ static enum err job_input_columns(struct job_reader *r, const struct job_node *n
             SHOWN(node->text));
     enum err err = ERR_OK;
     for (uint32_t i = range.first; i <= range.last && !err; i++) {
-        uint32_t column =
-            job_range_name(&range, i, name, sizeof name) ? csv->columns : find_column(csv, name);
+        uint32_t column = job_range_name(&range, i, name, sizeof name)
+                              ? csv->columns
+                              : job_column_named(csv, name, strlen(name));
         if (column == csv->columns && !range.many)
             return ERR_OK;
         if (column == csv->columns)

@@ -34,10 +34,11 @@ void job_tree_free(struct job_node *root)
 
 static void node_append(struct job_node *parent, struct job_node *take_child)
 {
-    struct job_node **end = &parent->child;
+    struct job_node **end = parent->last ? &parent->last->next : &parent->child;
     while (*end)
         end = &(*end)->next;
     *end = take_child;
+    parent->last = take_child;
 }
 
 struct job_node *job_tree_child(const struct job_node *map, const char *key)
@@ -57,6 +58,7 @@ void job_tree_remove(struct job_node *map, struct job_node *child)
             continue;
         *at = child->next;
         child->next = NULL;
+        map->last = map->seen = NULL;
         job_tree_free(child);
         return;
     }
@@ -256,7 +258,7 @@ enum err job_tree_parse(struct job_node **root, const char *text, size_t bytes, 
 {
     struct tree_copy t = {.name = name, .set = set, .e = e};
     if (bytes > JOB_TREE_BYTES_MAX)
-        return copy_refuse(&t, 1, "longer than 8 MiB", "");
+        return copy_refuse(&t, 1, "longer than 128 MiB", "");
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser))
         return err_memory(e);
@@ -310,9 +312,15 @@ static enum err step_into_list(struct job_node *list, const struct path_step *s,
         number = s->text[i] >= '0' && s->text[i] <= '9';
         index = index * 10 + (unsigned long)(s->text[i] - '0');
     }
-    for (struct job_node *c = list->child; c; c = c->next, n++)
+    struct job_node *c = list->child;
+    if (number && list->seen && index >= list->seen_index) {
+        c = list->seen;
+        n = list->seen_index;
+    }
+    for (; c; c = c->next, n++)
         if (number && n == index) {
-            *out = c;
+            list->seen = *out = c;
+            list->seen_index = n;
             return ERR_OK;
         }
     if (!number || (index > n) || (set && index >= n))
@@ -324,7 +332,8 @@ static enum err step_into_list(struct job_node *list, const struct path_step *s,
     if (!made)
         return err_memory(e);
     node_append(list, made);
-    *out = made;
+    list->seen = *out = made;
+    list->seen_index = n;
     return ERR_OK;
 }
 

@@ -10,10 +10,10 @@
 #include "common/base/err.h"
 
 enum {
-    /* A complete job written by gradwire has about 10 values for each of up to 4,096 columns, and one for each of
+    /* A complete job written by gradwire has about 10 values for each of up to 65,536 columns, and one for each of
      * up to 65,536 lookups. */
-    JOB_TREE_BYTES_MAX = 8 << 20, /* of text */
-    JOB_TREE_NODES_MAX = 1 << 18, /* after aliases are expanded */
+    JOB_TREE_BYTES_MAX = 128 << 20, /* of text */
+    JOB_TREE_NODES_MAX = 1 << 21,   /* after aliases are expanded */
     JOB_TREE_DEPTH_MAX = 32,
 };
 
@@ -30,6 +30,9 @@ struct job_node {
     char *key;                     /* its name in a map; NULL elsewhere */
     char *text;                    /* of a scalar */
     struct job_node *child, *next; /* of a list or a map, in order */
+    struct job_node *last;         /* the child that was added last; NULL: not known */
+    struct job_node *seen; /* the element that was looked for last, `seen_index`; NULL: none */
+    unsigned long seen_index;
 };
 
 /* Parses a YAML document. `name` is the file's name in messages; with `set`, the values come from that --set. The

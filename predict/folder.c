@@ -14,8 +14,9 @@
 #include "data/dataset.h"
 #include "data/meaning/encoding_given.h"
 #include "export/export.h"
+#include "job/tree.h"
 
-enum { PATH_BYTES = 4400, JOB_BYTES_MAX = 16 << 20 };
+enum { PATH_BYTES = 4400 };
 #define ENCODING_BYTES_MAX ((size_t)1 << 30)
 
 /* ---- the directory's files ---- */
@@ -92,7 +93,7 @@ static enum err read_job(struct folder *f, const struct folder_options *o, struc
 {
     char path[PATH_BYTES], *text;
     size_t bytes;
-    enum err err = read_side(f, "job.yaml", JOB_BYTES_MAX, &text, &bytes, path, e);
+    enum err err = read_side(f, "job.yaml", JOB_TREE_BYTES_MAX, &text, &bytes, path, e);
     if (err)
         return err;
     err = job_parse(&f->job, text, bytes, path, f->path, o->sets, o->n_sets, e);

@@ -32,7 +32,8 @@ struct rows {
     struct csv_file file; /* the text file whose records are added */
     uint64_t line;        /* of the file's next record */
     uint32_t *cells;      /* (rows_max, schema_raw_cells), packed once they are whole */
-    char *text; /* (CSV_TEXT_ROOM) a record; or numbers, or libsvm's pairs, each with an end */
+    /* (format.piece_bytes + CSV_TEXT_PAD) a record; or numbers, or libsvm's pairs, each with an end */
+    char *text;
 };
 
 /* A value of a row, where a column of a batch can point at it. */
@@ -57,11 +58,11 @@ enum err columns_init(struct columns *out, const struct folder *f, struct errmsg
     const struct job_csv *csv = &f->job.data.csv;
     struct columns c = {0};
     uint32_t keys = 0;
-    if (f->schema && !(c.of = mem_zalloc(csv->columns, sizeof *c.of)))
+    if (f->schema && !(c.of = meaning_fields_new(csv)))
         return err_memory_for(e, "the columns");
     for (uint32_t i = 0; f->schema && i < csv->columns; i++)
         if (is_value(csv->column[i].kind))
-            c.of[c.values++] = meaning_field_of(csv, i);
+            c.of[c.values++] = c.of[i]; /* values <= i */
     for (uint32_t i = 0; f->schema && i < csv->columns; i++) {
         if (csv->column[i].kind == COLUMN_CROSS)
             c.of[c.values + c.crosses++] =
@@ -119,8 +120,8 @@ static enum err rows_make_columns(struct rows *r, struct errmsg *e)
     if (!err && r->format.libsvm)
         err = libsvm_begin(&r->piece, &r->format);
     r->cells = mem_zalloc(r->rows_max, schema_raw_cells(s) * sizeof *r->cells);
-    r->text = mem_zalloc(CSV_TEXT_ROOM, 1);
-    r->piece.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *r->piece.mark);
+    r->text = mem_zalloc(r->format.piece_bytes + CSV_TEXT_PAD, 1);
+    r->piece.mark = mem_zalloc(r->format.piece_bytes + CSV_TEXT_PAD, sizeof *r->piece.mark);
     if (err || !r->cells || !r->text || !r->piece.mark)
         return err_memory_for(e, "%u rows", r->rows_max);
     return ERR_OK;
@@ -190,7 +191,7 @@ PRINTF_LIKE(2, 3) static bool refuse_value(char why[static MEANING_WHY_BYTES], c
 static char *copy_text(struct rows *r, const char *text, size_t bytes, char end)
 {
     char *copy = r->text + r->text_used;
-    if (bytes > CSV_PIECE_BYTES || r->text_used + bytes > CSV_PIECE_BYTES)
+    if (bytes > r->format.piece_bytes || r->text_used + bytes > r->format.piece_bytes)
         return NULL;
     memcpy(copy, text, bytes);
     copy[bytes] = end;
@@ -205,7 +206,7 @@ static bool put_pairs(struct rows *r, uint32_t i, const char *text, size_t bytes
     if (memchr(text, '\n', bytes))
         return refuse_value(why, "a newline in a row");
     if (!copy)
-        return refuse_value(why, "a field of more than %d bytes", CSV_PIECE_BYTES);
+        return refuse_value(why, "a field of more than %zu bytes", r->format.piece_bytes);
     if (libsvm_begin(&r->piece, &r->format))
         return refuse_value(why, "out of memory");
     libsvm_pairs(&r->piece, &r->format, copy);
@@ -224,8 +225,8 @@ static bool put_text(struct rows *r, uint32_t i, const struct gradwire_text *fie
     if (r->columns.of[i].kind == COLUMN_NUMBER)
         v->text.at = copy_text(r, v->text.at, v->text.bytes, '\0');
     if (!v->text.at)
-        return refuse_value(why, "the numbers of a row have more than %d bytes of text",
-                            CSV_PIECE_BYTES);
+        return refuse_value(why, "the numbers of a row have more than %zu bytes of text",
+                            r->format.piece_bytes);
     r->column[i] = (struct batch_column){.type = BATCH_TEXTS, .values = &v->text};
     return true;
 }
@@ -429,7 +430,7 @@ void rows_begin_file(struct rows *r, const char *name)
 size_t rows_record_bytes(const struct rows *r, const char *text, size_t bytes)
 {
     const size_t mark = r->line == 1 ? text_encoding_mark_bytes(text, bytes) : 0;
-    size_t most = bytes - mark < CSV_PIECE_BYTES ? bytes - mark : CSV_PIECE_BYTES;
+    size_t most = bytes - mark < r->format.piece_bytes ? bytes - mark : r->format.piece_bytes;
     size_t row = r->schema ? csv_scan_row(text + mark, most, &r->format.grammar) : 0;
     return row ? mark + row : 0;
 }
@@ -440,8 +441,8 @@ static enum err put_record(struct rows *r, const char *text, size_t bytes, struc
     struct csv_piece *p = &r->piece;
     size_t mark = 0;
     enum err err = ERR_OK;
-    if (bytes > CSV_PIECE_BYTES)
-        return csv_refuse_long(e, text, bytes, r->line, &r->format.grammar);
+    if (bytes > r->format.piece_bytes)
+        return csv_refuse_long(e, text, bytes, r->line, &r->format.grammar, r->format.piece_bytes);
     memcpy(r->text, text, bytes);
     p->text = r->text;
     p->bytes = bytes;

@@ -118,21 +118,22 @@ void meaning_close(struct meaning *m)
     *m = (struct meaning){0};
 }
 
-struct meaning_field meaning_field_of(const struct job_csv *job, uint32_t column)
+struct meaning_field *meaning_fields_new(const struct job_csv *job)
 {
-    uint32_t cell = 0, inputs = 0, keys = 0;
-    for (uint32_t i = 0; i < job->columns; i++) {
-        bool input = job->column[i].kind == COLUMN_NUMBER || job->column[i].kind == COLUMN_CATEGORY;
-        cell += input && i < column;
-        inputs += input;
-        keys += i < column && job_column_has_keys(&job->column[i]);
+    uint32_t inputs = 0, keys = 0;
+    struct meaning_field *field = mem_zalloc((size_t)job->columns + 1, sizeof *field);
+    for (uint32_t i = 0; i < job->columns && field; i++) {
+        const enum column_kind kind = job->column[i].kind;
+        const bool looks_up = kind == COLUMN_KEY || kind == COLUMN_KEYS;
+        field[i] =
+            (struct meaning_field){.kind = kind, .cell = looks_up ? keys : inputs, .column = i};
+        inputs += kind == COLUMN_NUMBER || kind == COLUMN_CATEGORY;
+        keys += job_column_has_keys(&job->column[i]);
     }
-    enum column_kind kind = job->column[column].kind;
-    if (kind == COLUMN_KEY || kind == COLUMN_KEYS)
-        return (struct meaning_field){.kind = kind, .cell = keys, .column = column};
-    if (kind == COLUMN_LABEL || kind == COLUMN_WEIGHT) /* after the inputs */
-        cell = inputs + (kind == COLUMN_WEIGHT);
-    return (struct meaning_field){.kind = kind, .cell = cell, .column = column};
+    for (uint32_t i = 0; i < job->columns && field; i++)
+        if (field[i].kind == COLUMN_LABEL || field[i].kind == COLUMN_WEIGHT)
+            field[i].cell = inputs + (field[i].kind == COLUMN_WEIGHT);
+    return field;
 }
 
 bool meaning_is_label(const struct meaning *m, struct batch_text t)

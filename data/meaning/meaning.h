@@ -46,8 +46,8 @@ enum err meaning_init(struct meaning *m, const struct job_csv *job,
                       struct errmsg *e) MUST_CHECK;
 void meaning_close(struct meaning *m);
 
-/* The field of the job's column: not a cross. */
-struct meaning_field meaning_field_of(const struct job_csv *job, uint32_t column);
+/* (columns) The fields of the job's columns; a cross has none. The caller owns them (mem_free). NULL: no memory. */
+struct meaning_field *meaning_fields_new(const struct job_csv *job);
 
 /* True if the text is a marker of a missing value. */
 static inline bool meaning_is_missing(const struct meaning *m, struct batch_text t)

@@ -13,6 +13,7 @@
 #include "common/base/printable.h"
 #include "common/process/files.h"
 #include "job/job.h"
+#include "job/tree.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/process/paths.h"
@@ -20,7 +21,7 @@
 #include "common/net/tls.h"
 #include "launch/local/ahead.h"
 
-enum { JOB_BYTES_MAX = 16 << 20, SHARED_BYTES_MAX = 4096 };
+enum { SHARED_BYTES_MAX = 4096 };
 
 json_t *check_answer_new(void)
 {
@@ -50,7 +51,7 @@ bool check_hash_file(const char *path, char hex[static SHA256_HEX_BYTES])
 {
     uint8_t *text = NULL;
     size_t bytes;
-    if (files_read(path, JOB_BYTES_MAX, &text, &bytes, NULL))
+    if (files_read(path, JOB_TREE_BYTES_MAX, &text, &bytes, NULL))
         return false;
     struct sha256 *h = sha256_new();
     if (h)

@@ -1171,6 +1171,42 @@ static void a_field_may_be_huge_but_not_a_row_beyond_the_limit(void **state)
     free(text);
 }
 
+/* In any order, and with rows and a header that are longer than a row of few columns can be. */
+static void a_table_has_up_to_65536_columns(void **state)
+{
+    (void)state;
+    enum { NUMBERS = 65535, ROWS = 3, EACH = 12 };
+    static uint32_t buffer[TABLE_ROW_CELLS_MAX];
+    char *text = malloc((ROWS + 1) * (NUMBERS + 1) * EACH), *at = text;
+    struct fixture f;
+    assert_non_null(text);
+    for (int i = NUMBERS; i > 0; i--)
+        at += sprintf(at, "number%05d,", i);
+    at += sprintf(at, "y\n");
+    assert_true(at - text > CSV_PIECE_BYTES);
+    for (int row = 0; row < ROWS; row++) {
+        for (int i = NUMBERS; i > 0; i--)
+            at += sprintf(at, "%d.%05d,", row, i);
+        at += sprintf(at, "%d\n", row);
+    }
+    setup(&f,
+          "header: names, columns: [number: {name: 'number0000{1..9}', scale: none}, "
+          "number: {name: 'number000{10..99}', scale: none}, "
+          "number: {name: 'number00{100..999}', scale: none}, "
+          "number: {name: 'number0{1000..9999}', scale: none}, "
+          "number: {name: 'number{10000..65535}', scale: none}, label: y]",
+          NULL, 0);
+    loads(&f, text);
+    assert_int_equal(f.d.rows, ROWS);
+    assert_int_equal(f.d.features, NUMBERS);
+    const uint32_t *cells = cells_of(&f.d, 2, buffer);
+    for (int i = 1; i <= NUMBERS; i++)
+        assert_true(table_float(cells[i - 1]) == (float)(2 + 1e-5 * i));
+    assert_true(table_float(cells[NUMBERS]) == 2);
+    teardown(&f);
+    free(text);
+}
+
 /* The last newline of the first piece is the word's own: the piece ends before the word's row. */
 static void a_piece_does_not_end_within_quotes(void **state)
 {
@@ -3478,6 +3514,7 @@ int main(void)
         cmocka_unit_test(nothing_is_said_of_the_vocabulary_without_rows),
         cmocka_unit_test(a_shape_that_does_not_fit_names_the_right_one),
         cmocka_unit_test(a_row_of_another_length_is_refused),
+        cmocka_unit_test(a_table_has_up_to_65536_columns),
         cmocka_unit_test(a_piece_does_not_end_within_quotes),
         cmocka_unit_test(a_label_that_the_loss_does_not_know_is_a_bad_row_before_there_is_a_model),
         cmocka_unit_test(a_label_that_the_model_does_not_have_is_named_with_file_and_line),

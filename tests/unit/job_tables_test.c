@@ -297,8 +297,8 @@ static void key_columns_that_make_no_sense_are_refused(void **state)
     refused("data.columns[1].number.name=I{1..",
             "j.yaml:19: data.columns[1]: its name, I{1.., is "
             "not a valid range; write a range like C{1..26}, or \\{ for a { of the name");
-    refused("data.columns[1].number.name=I{1..4096}",
-            "j.yaml:19: data.columns[1]: more than 4096 columns");
+    refused("data.columns[1].number.name=I{1..65536}",
+            "j.yaml:19: data.columns[1]: more than 65536 columns");
     refused("data.columns[1].number.name=C{3..4}",
             "j.yaml:21: data.columns[3]: its name, C3, is also the name of data.columns[1]; rename "
             "one of them");

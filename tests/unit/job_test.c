@@ -1435,7 +1435,8 @@ static void aliases_cannot_grow_without_bound(void **state)
     (void)state;
     refused("a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\n"
             "c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"
-            "e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\n",
+            "e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\n"
+            "g: [*f,*f,*f]\n",
             NULL, "j.yaml:1: too many values");
     refused("a: &a [*a]\n", NULL, "j.yaml:1: nested too deep");
 }
@@ -1805,7 +1806,7 @@ static void columns_that_make_no_sense_are_refused(void **state)
             "--set data.columns: no column is a number, a category or a key, so there is nothing "
             "to learn from");
     refused(csv, "data.columns=[label: y]",
-            "--set data.columns: 1 columns are not allowed; allowed: 2 to 4096");
+            "--set data.columns: 1 columns are not allowed; allowed: 2 to 65536");
     refused(csv, "data.header=names",
             "j.yaml:7: data.columns: column 1 has no name; data.header: names needs a name for "
             "every column");

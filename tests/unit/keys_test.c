@@ -445,7 +445,7 @@ static void a_header_names_no_cross(void **state)
     struct leaf_buffer *room;
     setup(&f, "linear: {inputs: [x]}",
           "cross: {name: x, of: [b, a]}, key: a, key: b, label: y], header: names, missing: ['-'",
-          "y,x,b,a\n1,9,p,q\n1,9,p,r\n");
+          "y,x,b,a,x\n1,9,p,q,8\n1,9,p,r,8\n");
     uint64_t row = 0;
     uint32_t there;
     float x, y;

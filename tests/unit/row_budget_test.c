@@ -369,7 +369,7 @@ static void a_restored_job_evicts_and_refuses_as_the_one_that_ran_on(void **stat
 {
     (void)state;
     static const enum row_full full[] = {ROW_FULL_EVICT, ROW_FULL_REFUSE};
-    uint64_t refused = 0; /* by jobs that evict */
+    uint64_t refused = 0;  /* by jobs that evict */
 #ifdef __SANITIZE_THREAD__ /* slow, and there is one thread */
     enum { NEXT = 5 };
 #else

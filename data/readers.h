@@ -4,8 +4,12 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "common/math/pool.h"
+#include "common/process/contents.h"
 #include "common/process/paths.h"
+#include "data/core/text_index.h"
 #include "data/dataset.h"
+#include "data/text/csv_scan.h"
 
 /* The data to read. */
 struct reading {
@@ -115,3 +119,26 @@ enum err words_note(const char *column, const struct vocabulary *words, enum wor
 /* Warn of the columns whose different numbers a scale makes equal. The rows of the training part have their encoding, and are not scaled yet. Looks at a sample of them. Errors: ERR_NOMEM;
  * ERR_DISK. */
 enum err scale_note(const struct table *t, const struct reading *r, struct errmsg *e) MUST_CHECK;
+
+/* ---- csv_index.c ---- */
+
+/* The index of csv files (data/core/text_index.h): parts are scanned by all threads, and joined in the order of the files.
+ * Compressed files cannot be indexed yet. */
+
+/* Index all rows, also bad ones: those that csv_rows reads. headers: each file begins with one. cell_bytes:
+ * TEXT_INDEX_CELL_BYTES, but tests have small cells. Uses less than 1 MiB in each thread, and the index. Owns: text_index_close.
+ * Errors: ERR_INPUT: a file that cannot be read, is compressed or no text, changes meanwhile, or has a row that does not end, or
+ * covers whole cells of CSV_PIECE_BYTES or more; ERR_IO; ERR_NOMEM. They name the file. */
+enum err csv_index(struct text_index *x, const struct paths *paths, const struct csv_grammar *g,
+                   bool headers, uint64_t cell_bytes, struct pool *pool,
+                   struct errmsg *e) MUST_CHECK;
+
+/* Scan the cells [p->first_cell, + p->cells) of file p->file, which is `path`, and which the index has the size of. Pure in the
+ * file's bytes. Errors: ERR_INPUT, ERR_IO, ERR_NOMEM, with the path. Thread: any. */
+enum err csv_index_scan(struct text_index_part *p, const struct text_index *x, const char *path,
+                        const struct csv_grammar *g, struct errmsg *e) MUST_CHECK;
+
+/* The fingerprint of the data, of the size, the rows and the checksums of each file. *out: zeros. Owns: contents_close. Errors:
+ * ERR_NOMEM. */
+enum err csv_index_contents(const struct text_index *x, const struct paths *paths,
+                            struct contents *out, struct errmsg *e) MUST_CHECK;

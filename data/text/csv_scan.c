@@ -9,24 +9,14 @@ enum { BLOCK = 64 };
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The place of the next byte. */
-enum place {
-    PLACE_ROW,   /* it begins a row, and so a field */
-    PLACE_START, /* it begins a field; or only blanks came before it, which are trimmed */
-    PLACE_FIELD,
-    PLACE_ESCAPED,
-    PLACE_QUOTED,
-    PLACE_QUOTED_ESCAPED,
-    PLACE_AFTER_QUOTE, /* a second quote would continue the field */
-    PLACE_COMMENT
-};
-
 struct scan {
     const struct csv_grammar *g;
     const char *text;
     size_t bytes;
-    enum place place;
-    bool odd; /* not neat, as csv_scan_neat says */
+    size_t known; /* `bytes`, and those behind them that show whether a comment begins */
+    bool rows;    /* a mark is the end of a row */
+    bool odd;     /* not neat, as csv_scan_neat says */
+    enum csv_place place;
     struct csv_findings found;
 };
 
@@ -35,6 +25,7 @@ static struct scan begin(const char *text, size_t bytes, const struct csv_gramma
     return (struct scan){.g = g,
                          .text = text,
                          .bytes = bytes,
+                         .known = bytes,
                          .place = PLACE_ROW,
                          .found = {.quote = bytes, .cr = bytes}};
 }
@@ -44,11 +35,11 @@ static struct scan begin(const char *text, size_t bytes, const struct csv_gramma
 static bool begins_comment(const struct scan *s, size_t at)
 {
     size_t n = s->g->comment_bytes;
-    return n > 0 && s->bytes - at >= n && memcmp(s->text + at, s->g->comment, n) == 0;
+    return n > 0 && s->known - at >= n && memcmp(s->text + at, s->g->comment, n) == 0;
 }
 
 /* The place after byte c, in a field without quotes or directly after its quotes. */
-static enum place after_byte(struct scan *s, size_t at, char c)
+static enum csv_place after_byte(struct scan *s, size_t at, char c)
 {
     if (c == '\n')
         return PLACE_ROW;
@@ -59,7 +50,7 @@ static enum place after_byte(struct scan *s, size_t at, char c)
     return PLACE_FIELD;
 }
 
-static enum place after_first(struct scan *s, size_t at, char c)
+static enum csv_place after_first(struct scan *s, size_t at, char c)
 {
     if (s->g->trim && csv_is_blank(s->g, c))
         return PLACE_START;
@@ -69,7 +60,7 @@ static enum place after_first(struct scan *s, size_t at, char c)
     return PLACE_QUOTED;
 }
 
-static enum place next_place(struct scan *s, size_t at)
+static enum csv_place next_place(struct scan *s, size_t at)
 {
     const char c = s->text[at];
     const bool escape = s->g->escape && c == s->g->escape;
@@ -158,7 +149,7 @@ INLINE uint64_t field_starts(uint64_t after_marks, uint64_t blank, bool *on)
     return after_marks | (beyond & ~blank);
 }
 
-INLINE enum place place_after(const struct masks *m, uint64_t marks, bool on)
+INLINE enum csv_place place_after(const struct masks *m, uint64_t marks, bool on)
 {
     const uint64_t last = UINT64_C(1) << (BLOCK - 1);
     if (marks & last)
@@ -249,11 +240,12 @@ INLINE uint32_t *positions(uint32_t *at, uint64_t marks, uint32_t first)
             m.quote &= valid;                                                                      \
             m.escape &= valid;                                                                     \
             m.comment &= valid;                                                                    \
-            if (!marks_of_block(s, p, &m, valid, &marks)) {                                        \
+            if ((s->rows && left < BLOCK) || /* at its end, the place is asked for */              \
+                !marks_of_block(s, p, &m, valid, &marks)) {                                        \
                 marks = marks_by_byte(s, i, left < BLOCK ? s->bytes : i + BLOCK);                  \
                 s->odd = true;                                                                     \
             }                                                                                      \
-            at = positions(at, marks, (uint32_t)i);                                                \
+            at = positions(at, s->rows ? marks & m.newline : marks, (uint32_t)i);                  \
         }                                                                                          \
         return (size_t)(at - first);                                                               \
     }
@@ -269,7 +261,7 @@ SCAN(scan_avx512, __attribute__((target("avx512f,avx512bw"))), simd_equal_avx512
 
 static size_t scan(uint32_t *at, struct scan *s)
 {
-    const bool plain = csv_is_plain(s->g);
+    const bool plain = csv_is_plain(s->g) && !s->rows;
 #if SIMD_X86
     if (kernels() == &kernels_avx512)
         return plain ? plain_avx512(at, s->text, s->bytes, s->g->delimiter) : scan_avx512(at, s);
@@ -291,6 +283,18 @@ size_t csv_scan_neat(uint32_t *at, const char *text, size_t bytes, const struct 
     struct scan s = begin(text, bytes, g);
     const size_t n = scan(at, &s);
     *neat = !s.odd;
+    return n;
+}
+
+size_t csv_scan_rows(uint32_t *at, const char *text, size_t bytes, size_t more,
+                     const struct csv_grammar *g, enum csv_place *place)
+{
+    struct scan s = begin(text, bytes, g);
+    s.known += more;
+    s.rows = true;
+    s.place = *place;
+    const size_t n = scan(at, &s);
+    *place = s.place;
     return n;
 }
 

@@ -22,6 +22,19 @@ struct csv_grammar {
     size_t comment_bytes;
 };
 
+/* The place of a byte in the text: what comes before it has made it so. */
+enum csv_place {
+    PLACE_ROW,   /* it begins a row, and so a field */
+    PLACE_START, /* it begins a field; or only blanks came before it, which are trimmed */
+    PLACE_FIELD,
+    PLACE_ESCAPED,
+    PLACE_QUOTED,
+    PLACE_QUOTED_ESCAPED,
+    PLACE_AFTER_QUOTE, /* a second quote would continue the field */
+    PLACE_COMMENT
+};
+enum { CSV_PLACES = PLACE_COMMENT + 1 };
+
 /* True if each delimiter and each '\n' ends a field. */
 static inline bool csv_is_plain(const struct csv_grammar *g)
 {
@@ -43,6 +56,11 @@ size_t csv_scan(uint32_t *at, const char *text, size_t bytes, const struct csv_g
  * begins with a quote ends with another one, and has none between them. A CR before LF is part of the row's end. */
 size_t csv_scan_neat(uint32_t *at, const char *text, size_t bytes, const struct csv_grammar *g,
                      bool *neat);
+
+/* The same for each '\n' that ends a row, in a text that begins anywhere: *place is that of its first byte, and becomes that of
+ * the byte behind it. `more` bytes of the text follow, and tell whether a comment begins at its end. */
+size_t csv_scan_rows(uint32_t *at, const char *text, size_t bytes, size_t more,
+                     const struct csv_grammar *g, enum csv_place *place);
 
 /* The bytes of the text's first row, with its '\n'; 0: the text ends before the row does. */
 size_t csv_scan_row(const char *text, size_t bytes, const struct csv_grammar *g);

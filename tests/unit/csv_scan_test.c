@@ -221,6 +221,53 @@ static void quotes_are_neat_if_each_field_with_one_has_two_at_its_ends(void **st
     free(t);
 }
 
+/* The marks of rows alone, as csv_scan finds them. */
+static size_t row_marks(uint32_t *at, size_t n, const char *text)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (text[at[i]] == '\n')
+            at[kept++] = at[i];
+    return kept;
+}
+
+static void rows_end_at_the_same_places_however_the_text_is_cut(void **state)
+{
+    (void)state;
+    struct texts *t = calloc(1, sizeof *t);
+    assert_non_null(t);
+    for (int level = KERNELS_BASE; level <= KERNELS_AVX512; level++) {
+        if (!kernels_use((enum kernels_level)level))
+            continue;
+        for (uint64_t run = 0; run < RUNS; run++) {
+            struct csv_grammar g = {.delimiter = ',',
+                                    .quotes = run % 3,
+                                    .trim = run % 4 == 1,
+                                    .escape = run % 7 == 2 ? '\\' : '\0',
+                                    .comment = "##",
+                                    .comment_bytes = run % 5 == 3 ? 2 : 0};
+            enum csv_place place = PLACE_ROW;
+            size_t bytes = run & 8 ? random_text(t, run, &g) : written_text(t, run, &g);
+            for (size_t i = 0; i + 2 < bytes && g.comment_bytes; i++)
+                if (t->text[i] == '\n' && rng_u64(run, i) % 3)
+                    t->text[i + 1] = t->text[i + 2] = '#';
+            size_t wanted = csv_scan(t->wanted, t->text, bytes, &g), n = 0;
+            wanted = row_marks(t->wanted, wanted, t->text);
+            for (size_t at = 0, end; at < bytes; at = end) {
+                end = at + 1 + rng_u64(run, MOST + at) % (run % 2 ? 150 : 9);
+                end = end < bytes ? end : bytes;
+                const size_t more = bytes - end < 2 ? bytes - end : 2;
+                size_t got = csv_scan_rows(t->got + n, t->text + at, end - at, more, &g, &place);
+                for (; got; got--)
+                    t->got[n++] += (uint32_t)at;
+            }
+            if (n != wanted || memcmp(t->got, t->wanted, n * sizeof *t->got) != 0)
+                fail_msg("level %d, run %d", level, (int)run);
+        }
+    }
+    free(t);
+}
+
 static void marks_are(const struct csv_grammar *g, const char *line, const uint32_t *wanted,
                       size_t n)
 {
@@ -284,6 +331,7 @@ static void count_counts_every_byte(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_end_at_the_same_places_however_the_text_is_cut),
         cmocka_unit_test(scan_is_the_same_at_every_level_as_a_field_at_a_time),
         cmocka_unit_test(quotes_are_neat_if_each_field_with_one_has_two_at_its_ends),
         cmocka_unit_test(a_quote_counts_only_where_a_field_begins),

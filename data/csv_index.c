@@ -1,0 +1,453 @@
+/* The index of csv files. A thread takes the next part, scans it without knowing in which state the reader reaches it, and joins
+ * it when all earlier parts are joined. So a file is read once, in parallel, and the memory of parts is that of one for each
+ * thread.
+ *
+ * From different states a scan soon comes to the same one: a newline ends every row that is not in quotes, and a quote closes
+ * the field of a scan that was in quotes by mistake. Then one scan does for all. Two remain in text
+ * without quotes, and the one in quotes has nothing to do there. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "common/base/mem.h"
+#include "common/process/process_state.h"
+#include "data/bytes/stream.h"
+#include "data/core/text_index.h"
+#include "data/csv_header.h"
+#include "data/csv_rows.h"
+#include "data/readers.h"
+
+_Static_assert(2 * CSV_PLACES <= TEXT_INDEX_STATES, "a state is a place and a bit");
+
+enum {
+    /* of a cell that are scanned in one go: few as long as there are many states */
+    STEP_BYTES = 64 << 10,
+    STEP_MANY_BYTES = 4 << 10
+};
+
+/* ---- states ---- */
+
+/* A state is a place, and whether the record there was counted as a row. */
+static unsigned state_of(enum csv_place place, bool counted)
+{
+    return (unsigned)place | (counted ? CSV_PLACES : 0);
+}
+
+/* Those in which the reader can be at a byte of the text; behind a '\r' or a blank a row is not counted yet. */
+static uint32_t states_of(const struct csv_grammar *g)
+{
+    uint32_t states = 1U << state_of(PLACE_ROW, false) | 1U << state_of(PLACE_START, true) |
+                      1U << state_of(PLACE_FIELD, true) | 1U << state_of(PLACE_FIELD, false);
+    if (g->trim)
+        states |= 1U << state_of(PLACE_START, false);
+    if (g->quotes)
+        states |= 1U << state_of(PLACE_QUOTED, true) | 1U << state_of(PLACE_AFTER_QUOTE, true);
+    if (g->escape)
+        states |= 1U << state_of(PLACE_ESCAPED, true);
+    if (g->escape && g->quotes)
+        states |= 1U << state_of(PLACE_QUOTED_ESCAPED, true);
+    if (g->comment_bytes)
+        states |= 1U << state_of(PLACE_COMMENT, false);
+    return states;
+}
+
+/* ---- a step ---- */
+
+struct scan {
+    struct csv_format format; /* its grammar alone */
+    struct text_index_part *part;
+    char *text; /* (cell_bytes + comment_bytes + CSV_SCAN_PAD) a cell, and what follows it */
+    size_t bytes, known;            /* of the cell; and with those that follow */
+    uint32_t *mark;                 /* (STEP_BYTES + CSV_SCAN_PAD) */
+    uint8_t now[TEXT_INDEX_STATES]; /* the present state, for each one of part->starts */
+};
+
+/* The findings of a step, from one state: offsets are in the cell. */
+struct found {
+    uint32_t first, rows_before, rows;
+    uint8_t state;
+};
+
+/* Add a record, or a part of one, without its line end. fresh: it begins there. */
+static void count_record(struct found *f, const struct scan *s, size_t begin, size_t end,
+                         bool fresh, bool *counted)
+{
+    struct csv_format continued = {.grammar = s->format.grammar};
+    continued.grammar.comment_bytes = 0;
+    if (!*counted && begin < end &&
+        !csv_is_no_row(fresh ? &s->format : &continued, s->text + begin, s->text + end)) {
+        *counted = true;
+        f->rows++;
+    }
+}
+
+/* A record begins at the offset. */
+static void note_first(struct found *f, size_t at)
+{
+    if (f->first != TEXT_INDEX_NONE)
+        return;
+    f->first = (uint32_t)at;
+    f->rows_before = f->rows;
+}
+
+/* Scan the cell's bytes [at, end) from the state. */
+static struct found scan_from(const struct scan *s, unsigned state, size_t at, size_t end)
+{
+    const struct csv_grammar *g = &s->format.grammar;
+    struct found f = {.first = TEXT_INDEX_NONE};
+    enum csv_place place = state % CSV_PLACES;
+    bool counted = state >= CSV_PLACES, fresh = place == PLACE_ROW, comment;
+    const char *text = s->text + at;
+    comment = place == PLACE_COMMENT;
+    if (place == PLACE_QUOTED && !memchr(text, '"', end - at) &&
+        !(g->escape && memchr(text, g->escape, end - at))) {
+        f.state = (uint8_t)state;
+        return f;
+    }
+    size_t n = csv_scan_rows(s->mark, text, end - at, s->known - end, g, &place), begin = at;
+    if (fresh)
+        note_first(&f, at);
+    for (size_t i = 0; i < n; i++) {
+        if (!comment)
+            count_record(&f, s, begin, at + s->mark[i], fresh, &counted);
+        begin = at + s->mark[i] + 1;
+        fresh = true;
+        counted = comment = false;
+        if (begin < end)
+            note_first(&f, begin);
+    }
+    if (!comment && place != PLACE_COMMENT)
+        count_record(&f, s, begin, end, fresh, &counted);
+    f.state = (uint8_t)state_of(place, counted);
+    return f;
+}
+
+/* Add what was found to what the cell has so far: `lines` of them are before the step at `at`. */
+static void add_found(struct text_index_seen *seen, const struct found *f, const struct scan *s,
+                      size_t at, uint32_t lines)
+{
+    if (seen->first == TEXT_INDEX_NONE && f->first != TEXT_INDEX_NONE) {
+        seen->first = f->first;
+        seen->rows_before = seen->rows + f->rows_before;
+        seen->lines_before = lines + (uint32_t)csv_count(s->text + at, f->first - at, '\n');
+    }
+    seen->rows += f->rows;
+}
+
+/* Scan the bytes [at, end) of cell i from each state, once. Returns the number of different states behind them. */
+static int scan_step(struct scan *s, uint32_t i, size_t at, size_t end)
+{
+    struct text_index_seen *seen = s->part->cell[i].seen;
+    struct found found[TEXT_INDEX_STATES];
+    const uint32_t lines = s->part->cell[i].lines;
+    uint32_t done = 0, next = 0;
+    for (unsigned start = 0; start < TEXT_INDEX_STATES; start++) {
+        if (!(s->part->starts >> start & 1))
+            continue;
+        const unsigned now = s->now[start];
+        if (!(done >> now & 1))
+            found[now] = scan_from(s, now, at, end);
+        done |= 1U << now;
+        add_found(&seen[start], &found[now], s, at, lines);
+        s->now[start] = found[now].state;
+        next |= 1U << found[now].state;
+    }
+    s->part->cell[i].lines += (uint32_t)csv_count(s->text + at, end - at, '\n');
+    return __builtin_popcount(next);
+}
+
+static void scan_cell(struct scan *s, uint32_t i, size_t mark_bytes)
+{
+    s->part->cell[i].sum = XXH3_64bits(s->text, s->bytes);
+    s->part->cell[i].lines = 0;
+    for (unsigned k = 0; k < TEXT_INDEX_STATES; k++)
+        s->part->cell[i].seen[k] = (struct text_index_seen){.first = TEXT_INDEX_NONE};
+    int states = __builtin_popcount(s->part->starts);
+    for (size_t at = mark_bytes, end; at < s->bytes; at = end) {
+        const size_t step = states > 2 ? STEP_MANY_BYTES : STEP_BYTES;
+        end = s->bytes - at < step ? s->bytes : at + step;
+        states = scan_step(s, i, at, end);
+    }
+}
+
+/* ---- a part ---- */
+
+/* The text of an unlikely kind, or its mark, at a file's beginning. */
+static enum err skip_mark(const struct scan *s, size_t *mark_bytes, struct errmsg *e)
+{
+    struct csv_piece p = {.text = s->text, .bytes = s->bytes};
+    return csv_file_skip_mark(&p, mark_bytes, e);
+}
+
+static enum err check_same(int fd, const struct text_index_file *f, struct errmsg *e)
+{
+    struct stat now;
+    if (fstat(fd, &now) != 0)
+        return err_set(e, err_of_errno(errno), "%s", strerror(errno));
+    if ((uint64_t)now.st_size == f->bytes &&
+        now.st_mtim.tv_sec * INT64_C(1000000000) + now.st_mtim.tv_nsec == f->modified_ns)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "it changed while it was read: run again when nothing writes to it, or write to "
+                   "another file and rename it");
+}
+
+/* Read exactly the bytes [at, at + bytes). */
+static enum err read_exactly(int fd, char *out, size_t bytes, uint64_t at, struct errmsg *e)
+{
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t n = pread(fd, out + done, bytes - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_set(e, ERR_IO, "%s", strerror(errno));
+        if (n == 0)
+            return err_set(e, ERR_INPUT, "it became shorter while it was read");
+        done += (size_t)n;
+    }
+    return ERR_OK;
+}
+
+static enum err scan_cells(struct scan *s, int fd, const struct text_index *x, struct errmsg *e)
+{
+    const struct text_index_file *f = &x->file[s->part->file];
+    const size_t ahead = s->format.grammar.comment_bytes;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < s->part->cells && !err; i++) {
+        const uint64_t at = (s->part->first_cell + i) * x->cell_bytes, left = f->bytes - at;
+        size_t mark_bytes = 0;
+        s->bytes = text_index_cell_size(x, s->part->file, s->part->first_cell + i);
+        s->known = left - s->bytes < ahead ? (size_t)left : s->bytes + ahead;
+        err = read_exactly(fd, s->text, s->known, at, e);
+        if (!err && at == 0)
+            err = skip_mark(s, &mark_bytes, e);
+        if (!err)
+            scan_cell(s, i, mark_bytes);
+        loading_read(s->bytes);
+    }
+    return err ? err : check_same(fd, f, e);
+}
+
+enum err csv_index_scan(struct text_index_part *p, const struct text_index *x, const char *path,
+                        const struct csv_grammar *g, struct errmsg *e)
+{
+    assert(p->file < x->files && p->cells <= TEXT_INDEX_PART_CELLS);
+    struct scan s = {.format.grammar = *g, .part = p};
+    p->starts = p->first_cell ? states_of(g) : 1U << state_of(PLACE_ROW, false);
+    for (unsigned k = 0; k < TEXT_INDEX_STATES; k++)
+        s.now[k] = (uint8_t)k;
+    s.text = mem_zalloc(x->cell_bytes + g->comment_bytes + CSV_SCAN_PAD, 1);
+    s.mark = mem_zalloc(STEP_BYTES + CSV_SCAN_PAD, sizeof *s.mark);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum err err = ERR_OK;
+    if (!s.text || !s.mark)
+        err = err_memory(e);
+    else if (fd < 0)
+        err = err_set(e, errno == ENOENT || errno == EACCES ? ERR_INPUT : err_of_errno(errno), "%s",
+                      strerror(errno));
+    else
+        err = scan_cells(&s, fd, x, e);
+    for (unsigned k = 0; k < TEXT_INDEX_STATES; k++)
+        p->end[k] = s.now[k];
+    if (fd >= 0)
+        (void)close(fd);
+    mem_free(s.mark);
+    mem_free(s.text);
+    return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
+}
+
+/* ---- all parts ---- */
+
+struct build {
+    struct text_index *x;
+    const struct paths *paths;
+    const struct csv_grammar *g;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t joined;
+    uint32_t next_file;
+    uint64_t next_cell, tickets, next_ticket;
+    enum err err;
+    struct errmsg e; /* the first error in the order of the text */
+};
+
+/* False: none is left, or an error has occurred. */
+static bool next_part(struct build *b, struct text_index_part *p, uint64_t *ticket)
+{
+    pthread_mutex_lock(&b->lock);
+    while (b->next_file < b->x->files && b->next_cell == b->x->file[b->next_file].cells) {
+        b->next_file++;
+        b->next_cell = 0;
+    }
+    const bool more = !b->err && b->next_file < b->x->files;
+    if (more) {
+        const uint64_t left = b->x->file[b->next_file].cells - b->next_cell;
+        p->file = b->next_file;
+        p->first_cell = b->next_cell;
+        p->cells = left < TEXT_INDEX_PART_CELLS ? (uint32_t)left : TEXT_INDEX_PART_CELLS;
+        b->next_cell += p->cells;
+        *ticket = b->tickets++;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return more;
+}
+
+static void join_part(struct build *b, const struct text_index_part *p, uint64_t ticket,
+                      enum err scanned, const struct errmsg *e)
+{
+    pthread_mutex_lock(&b->lock);
+    while (b->next_ticket != ticket)
+        pthread_cond_wait(&b->joined, &b->lock);
+    if (!b->err)
+        b->err = scanned ? err_set(&b->e, scanned, "%s", e->text) : text_index_join(b->x, p, &b->e);
+    b->next_ticket++;
+    pthread_cond_broadcast(&b->joined);
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void index_parts(void *ctx, uint32_t thread)
+{
+    struct build *b = ctx;
+    struct text_index_part part = {0};
+    uint64_t ticket;
+    (void)thread;
+    while (next_part(b, &part, &ticket)) {
+        struct errmsg e = {""};
+        const enum err err = csv_index_scan(&part, b->x, b->paths->path[part.file], b->g, &e);
+        join_part(b, &part, ticket, err, &e);
+    }
+}
+
+/* ---- rows without an end ---- */
+
+/* True if the file ends in quotes or behind an escape, or a row covers so many cells that the reader refuses it. *cell: the last
+ * one before it in which a record begins. */
+static bool is_endless(const struct text_index *x, uint32_t file, uint64_t *cell)
+{
+    const struct text_index_file *f = &x->file[file];
+    const enum csv_place place = f->state % CSV_PLACES;
+    uint64_t covered = 0;
+    *cell = 0;
+    for (uint64_t i = 0; i < f->cells; i++) {
+        if (f->entry[i].first == TEXT_INDEX_NONE) {
+            covered += text_index_cell_size(x, file, i);
+        } else {
+            covered = 0;
+            *cell = i;
+        }
+        if (covered >= CSV_PIECE_BYTES)
+            return true;
+    }
+    return place == PLACE_QUOTED || place == PLACE_QUOTED_ESCAPED || place == PLACE_ESCAPED;
+}
+
+/* The error of the row that begins in the cell and does not end, in the reader's words. */
+static enum err refuse_endless(const struct text_index *x, const struct text_index_file *f,
+                               uint64_t cell, const char *path, const struct csv_grammar *g,
+                               struct errmsg *e)
+{
+    const uint64_t at = cell * x->cell_bytes + f->entry[cell].first;
+    const size_t most = (size_t)x->cell_bytes + CSV_PIECE_BYTES + 1;
+    const size_t bytes = f->bytes - at < most ? (size_t)(f->bytes - at) : most;
+    char *text = mem_zalloc(bytes + CSV_SCAN_PAD, 1);
+    int fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    size_t begin = 0, row;
+    if (!text)
+        return err_memory_of(e, path);
+    enum err err = fd < 0 ? err_set(e, err_of_errno(errno), "%s", strerror(errno))
+                          : read_exactly(fd, text, bytes, at, e);
+    if (fd >= 0)
+        (void)close(fd);
+    while (!err && (row = csv_scan_row(text + begin, bytes - begin, g)) && row <= CSV_PIECE_BYTES)
+        begin += row;
+    const uint64_t line = f->entry[cell].line + csv_count(text, begin, '\n');
+    const size_t left = bytes - begin;
+    if (err)
+        err = err_wrap(e, err, "%s: ", path);
+    else if (left > CSV_PIECE_BYTES)
+        err = err_wrap(e, csv_refuse_long(e, text + begin, CSV_PIECE_BYTES, line, g), "%s:", path);
+    else
+        err = err_wrap(e, csv_refuse_open(e, text + begin, left, line, g), "%s:", path);
+    mem_free(text);
+    return err;
+}
+
+/* ---- the index ---- */
+
+static enum err size_file(struct text_index *x, uint32_t i, const char *path, struct errmsg *e)
+{
+    struct stream *s = NULL;
+    struct stat st;
+    enum err err = stream_open(&s, path, e); /* for its errors */
+    if (err)
+        return err;
+    const bool compressed = stream_is_compressed(s);
+    stream_close(s);
+    if (compressed)
+        return err_set(e, ERR_INPUT,
+                       "%s: it is compressed, and so cannot be read from the middle; decompress it",
+                       path);
+    if (stat(path, &st) != 0)
+        return err_set(e, err_of_errno(errno), "%s: %s", path, strerror(errno));
+    return text_index_size(x, i, (uint64_t)st.st_size,
+                           st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec, e);
+}
+
+static enum err build(struct build *b, struct pool *pool, struct errmsg *e)
+{
+    struct text_index *x = b->x;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < x->files && !err; i++)
+        err = size_file(x, i, b->paths->path[i], e);
+    if (err)
+        return err;
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->joined, NULL);
+    pool_run(pool, index_parts, b);
+    pthread_cond_destroy(&b->joined);
+    pthread_mutex_destroy(&b->lock);
+    err = b->err ? err_set(e, b->err, "%s", b->e.text) : ERR_OK;
+    uint64_t cell;
+    for (uint32_t i = 0; i < x->files && !err; i++)
+        if (is_endless(x, i, &cell))
+            err = refuse_endless(x, &x->file[i], cell, b->paths->path[i], b->g, e);
+    return err;
+}
+
+enum err csv_index(struct text_index *x, const struct paths *paths, const struct csv_grammar *g,
+                   bool headers, uint64_t cell_bytes, struct pool *pool, struct errmsg *e)
+{
+    struct text_index made;
+    enum err err = text_index_init(&made, (uint32_t)paths->count, cell_bytes, headers, e);
+    if (err)
+        return err;
+    struct build b = {.x = &made, .paths = paths, .g = g};
+    err = build(&b, pool, e);
+    if (err)
+        text_index_close(&made);
+    else
+        *x = made;
+    return err;
+}
+
+enum err csv_index_contents(const struct text_index *x, const struct paths *paths,
+                            struct contents *out, struct errmsg *e)
+{
+    enum err err = contents_begin(out, e);
+    for (uint32_t i = 0; i < x->files && !err; i++) {
+        const struct text_index_file *f = &x->file[i];
+        contents_file(out, paths->path[i]);
+        for (uint64_t k = 0; k < f->cells; k++)
+            contents_add(out, &f->entry[k].sum, sizeof f->entry[k].sum);
+        contents_add(out, &f->bytes, sizeof f->bytes);
+        contents_count(out, f->bytes);
+        contents_rows(out, text_index_file_rows(x, i));
+    }
+    return err ? err : contents_finish(out, e);
+}

@@ -1,0 +1,510 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "data/csv_rows.h"
+#include "data/readers.h"
+#include "data/dataset.h"
+#include "tests/lib/idx_files.h"
+
+enum { MOST = 20000, RUNS = 600, FILES_MOST = 4 };
+
+/* ---- files, and the index of them ---- */
+
+struct fixture {
+    struct idx_files files;
+    struct paths paths;
+    char *text[FILES_MOST];
+    size_t bytes[FILES_MOST];
+    struct pool *pool;
+    struct text_index x;
+    struct errmsg e;
+};
+
+static void setup(struct fixture *f, uint32_t threads)
+{
+    *f = (struct fixture){.e = {""}};
+    idx_files_init(&f->files);
+    assert_int_equal(pool_new(&f->pool, threads, &f->e), ERR_OK);
+}
+
+static void forget(struct fixture *f)
+{
+    text_index_close(&f->x);
+    for (size_t i = 0; i < f->paths.count; i++)
+        free(f->text[i]);
+    paths_close(&f->paths);
+    f->paths = (struct paths){0};
+}
+
+static void teardown(struct fixture *f)
+{
+    forget(f);
+    pool_free(f->pool);
+    idx_files_close(&f->files);
+}
+
+static void put(struct fixture *f, const char *text, size_t bytes)
+{
+    char name[16];
+    const size_t i = f->paths.count;
+    assert_in_range(i, 0, FILES_MOST - 1);
+    snprintf(name, sizeof name, "%zu.csv", i);
+    idx_files_write(&f->files, name, (struct bytes){(uint8_t *)(uintptr_t)text, bytes});
+    assert_int_equal(paths_add(&f->paths, idx_files_path(&f->files, name), &f->e), ERR_OK);
+    f->text[i] = calloc(bytes + CSV_SCAN_PAD, 1);
+    assert_non_null(f->text[i]);
+    memcpy(f->text[i], text, bytes);
+    f->bytes[i] = bytes;
+}
+
+static enum err indexes(struct fixture *f, const struct csv_grammar *g, bool headers,
+                        uint64_t cell_bytes)
+{
+    return csv_index(&f->x, &f->paths, g, headers, cell_bytes, f->pool, &f->e);
+}
+
+/* ---- the rules once more: the rows of a whole text, as the reader finds them ---- */
+
+struct row {
+    size_t begin;
+    uint64_t line;
+    bool is; /* false: a record that is no row */
+};
+
+/* The records of a text that begins at `from`; returns how many. */
+static size_t records_of(struct row *out, const char *text, size_t from, size_t bytes,
+                         const struct csv_grammar *g)
+{
+    const struct csv_format format = {.grammar = *g};
+    size_t n = 0;
+    uint64_t line = 1;
+    for (size_t at = from, end; at < bytes; at = end) {
+        const size_t row = csv_scan_row(text + at, bytes - at, g);
+        end = row ? at + row : bytes;
+        out[n++] =
+            (struct row){at, line, !csv_is_no_row(&format, text + at, text + end - (row > 0))};
+        line += csv_count(text + at, end - at, '\n');
+    }
+    return n;
+}
+
+static void cells_are_those_of(const struct text_index *x, uint32_t file, const struct row *record,
+                               size_t records, size_t bytes)
+{
+    const struct text_index_file *f = &x->file[file];
+    uint64_t rows = 0;
+    size_t next = 0;
+    assert_int_equal(f->cells, (bytes + x->cell_bytes - 1) / x->cell_bytes);
+    assert_int_equal(f->joined, f->cells);
+    for (uint64_t i = 0; i < f->cells; i++) {
+        const size_t begin = i * x->cell_bytes, end = begin + x->cell_bytes;
+        for (; next < records && record[next].begin < begin; next++)
+            rows += record[next].is;
+        if (next == records || record[next].begin >= end) {
+            assert_int_equal(f->entry[i].first, TEXT_INDEX_NONE);
+            continue;
+        }
+        assert_int_equal(f->entry[i].first, record[next].begin - begin);
+        assert_int_equal(f->entry[i].row, rows);
+        assert_int_equal(f->entry[i].line, record[next].line);
+    }
+    for (; next < records; next++)
+        rows += record[next].is;
+    assert_int_equal(f->rows, rows);
+}
+
+/* The offset of row `row` of the file, a header among its rows, and its line, found from its place. */
+static struct row read_from(const struct text_index_place *p, const char *text, size_t bytes,
+                            const struct csv_grammar *g)
+{
+    const struct csv_format format = {.grammar = *g};
+    uint64_t skip = p->skip, line = p->line;
+    for (size_t at = p->at; at < bytes;) {
+        const size_t row = csv_scan_row(text + at, bytes - at, g);
+        const size_t end = row ? at + row : bytes;
+        if (!csv_is_no_row(&format, text + at, text + end - (row > 0)) && !skip--)
+            return (struct row){at, line, true};
+        line += csv_count(text + at, end - at, '\n');
+        at = end;
+    }
+    return (struct row){0};
+}
+
+/* ---- texts ---- */
+
+/* As programs write it, with lines that are no rows; or any bytes that matter. */
+static size_t random_text(char *text, size_t most, uint64_t run, const struct csv_grammar *g)
+{
+    static const char *const fields[] = {"\"a\"",
+                                         "\"b,;c\\td|\n e\"",
+                                         "\"q\"\"q\"\"\"",
+                                         "\"\"",
+                                         "",
+                                         "\n                1.5",
+                                         "a longer text",
+                                         "\"two\nlines\"",
+                                         "x\"y",
+                                         "\n",
+                                         "\n\r\n",
+                                         "\n   \t           \r\n",
+                                         "\n## it's \"\n",
+                                         "\n\r##,\"\"",
+                                         "\\,",
+                                         "\"\\\\, a longer \\\"\ntext\""};
+    static const char bytes_that_matter[] = "\",\n\r #\\x\"\n,\t";
+    const uint64_t rare = 1 + rng_u64(run, 1) % 60;
+    size_t n = 0;
+    for (uint64_t i = 2; n + 64 < most; i++) {
+        const uint64_t bits = rng_u64(run, i);
+        if (run % 3 == 0)
+            text[n++] = bits % rare ? 'x' : bytes_that_matter[bits >> 32 & 7];
+        else
+            n += (size_t)snprintf(text + n, most - n, "%s%s%s", bits >> 20 & 3 ? "" : " ",
+                                  run % 3 == 1 && (bits & 15) < 4 ? "12" : fields[bits & 15],
+                                  bits >> 24 & 3 ? "," : "\n");
+    }
+    (void)g;
+    return n;
+}
+
+static struct csv_grammar random_grammar(uint64_t run)
+{
+    return (struct csv_grammar){.delimiter = ',',
+                                .quotes = run % 5 != 0,
+                                .trim = run % 4 == 1,
+                                .escape = run % 7 == 2 ? '\\' : '\0',
+                                .comment = "##",
+                                .comment_bytes = run % 2 ? 2 : 0};
+}
+
+static bool is_open(const char *text, size_t bytes, const struct csv_grammar *g)
+{
+    const struct csv_findings found = csv_scan_findings(text, bytes, g);
+    return found.quote < bytes || found.escape;
+}
+
+static void an_index_has_the_rows_of_a_scan_from_the_beginning(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char *text = malloc(MOST);
+    struct row *record = malloc(MOST * sizeof *record);
+    assert_non_null(text);
+    assert_non_null(record);
+    setup(&f, 3);
+    unsigned open = 0;
+    for (uint64_t run = 0; run < RUNS; run++) {
+        const struct csv_grammar g = random_grammar(run);
+        const bool headers = run % 6 == 0;
+        const uint64_t cell_bytes =
+            run % 10 == 9 ? 9000 : 3 + rng_u64(run, 0) % (run % 5 ? 40 : 300);
+        bool opens = false;
+        for (uint64_t i = 0; i < 1 + run % 3; i++) {
+            const uint64_t many = 1 + rng_u64(run, i) % (run % 10 == 9 ? MOST : 3000);
+            const size_t bytes = random_text(text, many, run * FILES_MOST + i, &g);
+            opens |= is_open(text, bytes, &g);
+            put(&f, text, bytes);
+        }
+        const enum err err = indexes(&f, &g, headers, cell_bytes);
+        if (err != (opens ? ERR_INPUT : ERR_OK))
+            fail_msg("run %d: %s", (int)run, f.e.text);
+        open += opens;
+        for (uint32_t i = 0; i < f.x.files; i++)
+            cells_are_those_of(&f.x, i, record, records_of(record, f.text[i], 0, f.bytes[i], &g),
+                               f.bytes[i]);
+        uint64_t number = 0;
+        for (uint32_t i = 0; i < f.x.files; i++) {
+            const size_t records = records_of(record, f.text[i], 0, f.bytes[i], &g);
+            bool header = headers;
+            for (size_t k = 0; k < records; k++) {
+                if (!record[k].is)
+                    continue;
+                if (!header) {
+                    const struct text_index_place p = text_index_find(&f.x, number++);
+                    const struct row got = read_from(&p, f.text[i], f.bytes[i], &g);
+                    assert_int_equal(p.file, i);
+                    assert_int_equal(got.begin, record[k].begin);
+                    assert_int_equal(got.line, record[k].line);
+                }
+                header = false;
+            }
+        }
+        assert_int_equal(number, text_index_rows(&f.x));
+        forget(&f);
+    }
+    assert_in_range(open, 1, RUNS / 2);
+    teardown(&f);
+    free(record);
+    free(text);
+}
+
+/* ---- the reader itself ---- */
+
+static void an_index_has_as_many_rows_as_the_reader_reads(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys, *text;
+        bool headers;
+        uint64_t rows;
+    } cases[] = {
+        {"header: none", "1,2\n3,4\n", false, 2},
+        {"header: none", "1,2\n3,4", false, 2},
+        {"header: none",
+         "\xEF\xBB\xBF"
+         "1,2\n\n\r\n3,4\r\n\n",
+         false, 2},
+        {"header: names", "y,x\n1,2\n\n3,4\n", true, 2},
+        {"header: names", "\n\ny,x\n1,2\n3,4\n", true, 2},
+        {"header: skip", "\"a\nb\",x\n1,\"2\"\n", true, 1},
+        {"header: none, comment: '#'", "# 1,2\n1,2\n#3,4\n5,6\n", false, 2},
+        {"header: none, trim: true", " \t \n1,2\n \r\n3,4\n", false, 2},
+        {"header: none, bad_rows: skip", " \n1,2\nx\n3,4\n", false, 4},
+        {"header: none, escape: backslash, bad_rows: skip", "1,2\\\n3\n3,4\n", false, 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture f;
+        struct job job;
+        struct dataset d = {0};
+        struct csv_format format;
+        char text[1024];
+        setup(&f, 2);
+        put(&f, cases[i].text, strlen(cases[i].text));
+        snprintf(text, sizeof text,
+                 "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\noptimizer: sgd\n"
+                 "data: {format: csv, train: '%s/*.csv', %s, columns: [label: y, number: x]}\n",
+                 f.files.dir, cases[i].keys);
+        if (job_parse(&job, text, strlen(text), "j.yaml", "/", NULL, 0, &f.e))
+            fail_msg("case %zu: %s", i, f.e.text);
+        if (dataset_load(&d, &job, 0, 0, &f.e))
+            fail_msg("case %zu: %s", i, f.e.text);
+        assert_int_equal(csv_format_init(&format, &job.data.csv, d.table.schema, false, 0, &f.e),
+                         ERR_OK);
+        if (indexes(&f, &format.grammar, cases[i].headers, 64))
+            fail_msg("case %zu: %s", i, f.e.text);
+        assert_int_equal(d.rows, cases[i].rows);
+        assert_int_equal(text_index_rows(&f.x), d.rows);
+        csv_format_close(&format);
+        dataset_close(&d);
+        job_close(&job);
+        teardown(&f);
+    }
+}
+
+/* ---- the fingerprint ---- */
+
+static void fingerprint_of(struct fixture *f, uint8_t out[32])
+{
+    struct contents c = {.files = 0};
+    assert_int_equal(csv_index_contents(&f->x, &f->paths, &c, &f->e), ERR_OK);
+    memcpy(out, c.fingerprint, 32);
+    assert_int_equal(c.files, f->paths.count);
+    for (uint32_t i = 0; i < f->x.files; i++) {
+        assert_int_equal(c.file[i].rows, text_index_file_rows(&f->x, i));
+        assert_int_equal(c.file[i].bytes, f->x.file[i].bytes);
+    }
+    contents_close(&c);
+}
+
+static const struct csv_grammar quoted = {.delimiter = ',', .quotes = true, .comment = ""};
+
+static void a_fingerprint_is_that_of_the_bytes_for_any_number_of_threads(void **state)
+{
+    (void)state;
+    enum { BYTES = 10000 };
+    char *text = malloc(BYTES);
+    uint8_t first[32], print[32];
+    assert_non_null(text);
+    for (size_t i = 0; i < BYTES; i++)
+        text[i] = i % 10 == 9 ? '\n' : (char)('a' + i % 7);
+    for (uint32_t threads = 1; threads <= 4; threads++) {
+        struct fixture f;
+        setup(&f, threads);
+        put(&f, text, BYTES);
+        put(&f, text, 10);
+        assert_int_equal(indexes(&f, &quoted, false, 64), ERR_OK);
+        assert_int_equal(text_index_rows(&f.x), BYTES / 10 + 1);
+        fingerprint_of(&f, threads == 1 ? first : print);
+        if (threads > 1)
+            assert_memory_equal(first, print, 32);
+        teardown(&f);
+    }
+    for (size_t i = 0; i < BYTES; i += BYTES - 1) { /* one byte is another one */
+        struct fixture f;
+        setup(&f, 2);
+        text[i] = 'z';
+        put(&f, text, BYTES);
+        put(&f, text, 10);
+        assert_int_equal(indexes(&f, &quoted, false, 64), ERR_OK);
+        fingerprint_of(&f, print);
+        assert_memory_not_equal(first, print, 32);
+        teardown(&f);
+    }
+    free(text);
+}
+
+/* ---- errors ---- */
+
+static void refuses(struct fixture *f, uint64_t cell_bytes, const char *why)
+{
+    assert_int_equal(indexes(f, &quoted, false, cell_bytes), ERR_INPUT);
+    if (!strstr(f->e.text, why))
+        fail_msg("not \"%s\": %s", why, f->e.text);
+    teardown(f);
+}
+
+static void a_quote_that_is_never_closed_is_refused_with_its_line(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char text[5000];
+    size_t n = 0;
+    while (n < 4000)
+        n += (size_t)snprintf(text + n, sizeof text - n, "1,\"a\nb\"\n");
+    n += (size_t)snprintf(text + n, sizeof text - n, "2,\"open\n3,4\n");
+    setup(&f, 3);
+    put(&f, "1,2\n", 4);
+    put(&f, text, n);
+    refuses(&f, 64, "1.csv:1001: a quote begins a field here, and is never closed");
+}
+
+/* The reader finds it, too: it holds whole rows. */
+static void a_row_that_covers_a_cell_of_a_piece_s_size_is_refused(void **state)
+{
+    (void)state;
+    enum { BYTES = 3 * CSV_PIECE_BYTES };
+    struct fixture f;
+    char *text = malloc(BYTES);
+    assert_non_null(text);
+    memset(text, 'x', BYTES);
+    memcpy(text, "1,2\n3,4\n\"", 9);
+    setup(&f, 2);
+    put(&f, text, BYTES);
+    refuses(&f, CSV_PIECE_BYTES, "0.csv:3: a row of more than 524288 bytes: a quote begins");
+    text[8] = 'x';
+    text[BYTES - 1] = '\n';
+    setup(&f, 2);
+    put(&f, text, BYTES);
+    refuses(&f, 1000, "0.csv:3: a row of more than 524288 bytes");
+    text[1500] = '\n';
+    memset(text + 1501, 'y', CSV_PIECE_BYTES - 1);
+    text[1500 + CSV_PIECE_BYTES] = '\n';
+    memset(text + 1501 + CSV_PIECE_BYTES, '\n', BYTES - 1501 - CSV_PIECE_BYTES);
+    setup(&f, 2);
+    put(&f, text, BYTES);
+    assert_int_equal(indexes(&f, &quoted, false, 1000), ERR_OK);
+    assert_int_equal(text_index_rows(&f.x), 4);
+    teardown(&f);
+    free(text);
+}
+
+static void files_that_cannot_be_indexed_are_refused_by_name(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, 1);
+    put(&f, "1,2\n", 4);
+    assert_int_equal(paths_add(&f.paths, "/nothing/here.csv", &f.e), ERR_OK);
+    refuses(&f, 64, "/nothing/here.csv: No such file");
+    setup(&f, 1);
+    put(&f,
+        "\xFF\xFE"
+        "1\0,\0",
+        6);
+    refuses(&f, 64, "0.csv: it is UTF-16");
+    struct bytes packed = bytes_pack((struct bytes){(uint8_t *)(uintptr_t) "1,2\n", 4}, PACK_GZIP);
+    setup(&f, 1);
+    put(&f, (const char *)packed.data, packed.count);
+    refuses(&f, 64, "0.csv: it is compressed");
+    bytes_free(&packed);
+}
+
+static void a_file_that_changes_after_its_size_was_taken_is_refused(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct text_index_part part = {.cells = 1};
+    setup(&f, 1);
+    put(&f, "1,2\n3,4\n", 8);
+    assert_int_equal(indexes(&f, &quoted, false, 64), ERR_OK);
+    assert_int_equal(csv_index_scan(&part, &f.x, f.paths.path[0], &quoted, &f.e), ERR_OK);
+    f.x.file[0].modified_ns--;
+    assert_int_equal(csv_index_scan(&part, &f.x, f.paths.path[0], &quoted, &f.e), ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "0.csv: it changed while it was read"));
+    f.x.file[0].modified_ns++;
+    f.x.file[0].bytes++;
+    assert_int_equal(csv_index_scan(&part, &f.x, f.paths.path[0], &quoted, &f.e), ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "0.csv: it became shorter"));
+    teardown(&f);
+}
+
+static void parts_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    struct text_index x;
+    struct errmsg e;
+    assert_int_equal(text_index_init(&x, 1, 64, false, &e), ERR_OK);
+    assert_int_equal(text_index_size(&x, 0, 100, 0, &e), ERR_OK);
+    const struct text_index_part good = {
+        .cells = 2, .starts = 1, .cell = {{.lines = 3, .seen = {{.rows = 3}}}}};
+    struct text_index_part bad[] = {good, good, good, good, good, good, good, good};
+    bad[0].file = 1;
+    bad[1].first_cell = 1;
+    bad[2].cells = 3;
+    bad[3].starts = 2;
+    bad[4].end[0] = TEXT_INDEX_STATES;
+    bad[5].cell[0].seen[0].rows = 65;
+    bad[6].cell[0].seen[0].first = 64;
+    bad[7].cell[1].lines = 37;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(text_index_join(&x, &bad[i], &e), ERR_PROTO);
+    assert_int_equal(x.file[0].joined, 0);
+    assert_int_equal(text_index_join(&x, &good, &e), ERR_OK);
+    assert_int_equal(text_index_rows(&x), 3);
+    assert_int_equal(text_index_join(&x, &good, &e), ERR_PROTO);
+    text_index_close(&x);
+}
+
+static void an_index_fails_cleanly_at_each_allocation(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, 1);
+    put(&f, "1,2\n3,4\n", 8);
+    enum err err = ERR_NOMEM;
+    for (long n = 0; err; n++) {
+        mem_fail_at(n);
+        err = indexes(&f, &quoted, false, 64);
+        const int fired = mem_fail_fired();
+        mem_fail_at(-1);
+        assert_int_equal(err, fired ? ERR_NOMEM : ERR_OK);
+    }
+    assert_int_equal(text_index_rows(&f.x), 2);
+    teardown(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_index_has_the_rows_of_a_scan_from_the_beginning),
+        cmocka_unit_test(an_index_has_as_many_rows_as_the_reader_reads),
+        cmocka_unit_test(a_fingerprint_is_that_of_the_bytes_for_any_number_of_threads),
+        cmocka_unit_test(a_quote_that_is_never_closed_is_refused_with_its_line),
+        cmocka_unit_test(a_row_that_covers_a_cell_of_a_piece_s_size_is_refused),
+        cmocka_unit_test(files_that_cannot_be_indexed_are_refused_by_name),
+        cmocka_unit_test(a_file_that_changes_after_its_size_was_taken_is_refused),
+        cmocka_unit_test(parts_that_do_not_fit_are_refused),
+        cmocka_unit_test(an_index_fails_cleanly_at_each_allocation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,4 +1,4 @@
-/* The index of csv files. A thread takes the next part, scans it without knowing in which state the reader reaches it, and joins
+/* The index of csv files, and their rows by it. A thread takes the next part, scans it without knowing in which state the reader reaches it, and joins
  * it when all earlier parts are joined. So a file is read once, in parallel, and the memory of parts is that of one for each
  * thread.
  *
@@ -20,6 +20,7 @@
 #include "common/process/process_state.h"
 #include "data/bytes/stream.h"
 #include "data/core/text_index.h"
+#include "data/csv_batch.h"
 #include "data/csv_header.h"
 #include "data/csv_rows.h"
 #include "data/readers.h"
@@ -450,4 +451,253 @@ enum err csv_index_contents(const struct text_index *x, const struct paths *path
         contents_rows(out, text_index_file_rows(x, i));
     }
     return err ? err : contents_finish(out, e);
+}
+
+/* ---- rows by the index ---- */
+
+struct indexed {
+    struct row_reader reader;
+    const struct text_index *x;
+    const struct paths *paths;
+    struct csv_format format;
+    pthread_mutex_t lock;  /* of the files' fields, until they have begun */
+    struct csv_file *file; /* (files) */
+};
+
+/* A read of rows of one file, by one thread. */
+struct reading_rows {
+    struct indexed *of;
+    uint32_t file;
+    int fd;
+    struct csv_piece piece;
+    char *text; /* (CSV_PIECE_BYTES + cell_bytes + 1 + CSV_SCAN_PAD) from a record's beginning on */
+    size_t bytes;
+    uint64_t cell, line; /* cell: the next one; line: of the first record */
+    uint64_t skip, rows; /* records that are rows to skip; and then rows to give out */
+    row_visitor *visit;
+    void *ctx;
+};
+
+/* Add the next cell's bytes from `from` on to the text, if its checksum is that of the index. */
+static enum err add_cell(struct reading_rows *r, uint32_t from, struct errmsg *e)
+{
+    const struct text_index *x = r->of->x;
+    const uint32_t size = text_index_cell_size(x, r->file, r->cell);
+    char *to = r->text + r->bytes;
+    enum err err = read_exactly(r->fd, to, size, r->cell * x->cell_bytes, e);
+    if (err)
+        return err;
+    if (XXH3_64bits(to, size) != x->file[r->file].entry[r->cell].sum)
+        return err_set(e, ERR_INPUT, "its bytes from %" PRIu64 " on are not those of the index",
+                       r->cell * x->cell_bytes);
+    memmove(to, to + from, size - from);
+    r->bytes += size - from;
+    r->cell++;
+    if (r->cell == x->file[r->file].cells && r->bytes && r->text[r->bytes - 1] != '\n')
+        r->text[r->bytes++] = '\n';
+    return ERR_OK;
+}
+
+/* Drop the text before `bytes`. */
+static void drop_records(struct reading_rows *r, size_t bytes)
+{
+    r->line += csv_count(r->text, bytes, '\n');
+    r->bytes -= bytes;
+    memmove(r->text, r->text + bytes, r->bytes);
+}
+
+static void skip_records(struct reading_rows *r)
+{
+    const struct csv_format *f = &r->of->format;
+    size_t begin = 0, row = 1;
+    while (r->skip && row) {
+        row = csv_scan_row(r->text + begin, r->bytes - begin, &f->grammar);
+        r->skip -= row && !csv_is_no_row(f, r->text + begin, r->text + begin + row - 1);
+        begin += row;
+    }
+    drop_records(r, begin);
+}
+
+/* Give out the rows of the piece, scaled. */
+static enum err give_rows(struct reading_rows *r, struct errmsg *e)
+{
+    const struct meaning *m = &r->of->format.meaning;
+    uint32_t *cells = r->piece.cells;
+    enum err err = ERR_OK;
+    for (uint64_t i = 0; i < r->piece.rows && r->rows && !err; i++, r->rows--) {
+        const size_t raw = schema_packed_raw_cells(m->schema, cells);
+        if (batch_bit(r->piece.present, (uint32_t)i))
+            schema_scale_row(m->schema, cells);
+        err = r->visit(r->ctx, cells, raw - m->schema->wide, e);
+        cells += raw;
+    }
+    return err;
+}
+
+/* Make the text's whole rows, up to the last one's end, the piece's text. */
+static void set_piece(struct reading_rows *r)
+{
+    const struct csv_format *f = &r->of->format;
+    struct csv_piece *p = &r->piece;
+    enum csv_place place = PLACE_ROW;
+    const size_t ends = csv_scan_rows(p->mark, r->text, r->bytes, 0, &f->grammar, &place);
+    p->text = r->text;
+    p->bytes = ends ? p->mark[ends - 1] + (size_t)1 : 0;
+    p->line = r->line;
+    p->marks = 0;
+    csv_piece_grammar(p, f);
+}
+
+/* The whole rows of the text become rows of cells, and the text behind them stays. */
+static enum err read_rows(struct reading_rows *r, struct errmsg *e)
+{
+    const struct csv_format *f = &r->of->format;
+    const struct csv_file *file = &r->of->file[r->file];
+    struct csv_piece *p = &r->piece;
+    set_piece(r);
+    const size_t bytes = p->bytes;
+    const uint64_t lines = csv_count(p->text, bytes, '\n'); /* before quotes are removed */
+    p->field = file->field;
+    p->kept_as = file->kept_as;
+    p->fields = file->fields;
+    p->header = file->header;
+    learned_clear(&p->learned, f->meaning.schema->inputs);
+    enum err err = csv_rows(p, f, e);
+    if (err)
+        return err;
+    err = give_rows(r, e);
+    if (!err && r->rows && p->bad && f->job->bad_rows == BAD_ROWS_STOP)
+        return err_set(e, ERR_INPUT, "%" PRIu64 ": %s", p->first_bad_line, p->first_bad.text);
+    r->bytes -= bytes;
+    r->line += lines;
+    memmove(r->text, r->text + bytes, r->bytes);
+    return err;
+}
+
+/* Find the fields of the file, by the job's order or by its header, once for all threads. */
+static enum err begin_file(struct reading_rows *r, struct errmsg *e)
+{
+    struct csv_file *file = &r->of->file[r->file];
+    struct csv_piece *p = &r->piece;
+    size_t mark_bytes = 0;
+    enum err err = ERR_OK;
+    pthread_mutex_lock(&r->of->lock);
+    file->path = r->of->paths->path[r->file];
+    while (!err && !file->begun && r->cell < r->of->x->file[r->file].cells) {
+        err = add_cell(r, 0, e);
+        set_piece(r);
+        if (!err && p->bytes)
+            err = csv_file_skip_mark(p, &mark_bytes, e);
+        if (!err && p->bytes)
+            err = csv_file_begin(file, p, &r->of->format, e);
+    }
+    pthread_mutex_unlock(&r->of->lock);
+    r->cell = r->bytes = 0;
+    return err;
+}
+
+static enum err read_on(struct reading_rows *r, uint32_t from, struct errmsg *e)
+{
+    const struct text_index_file *f = &r->of->x->file[r->file];
+    enum err err = ERR_OK;
+    for (; r->rows && !err; from = 0) {
+        if (r->bytes > CSV_PIECE_BYTES)
+            return csv_refuse_long(e, r->text, CSV_PIECE_BYTES, r->line, &r->of->format.grammar);
+        if (r->cell == f->cells)
+            return err_set(e, ERR_INPUT, " it has fewer rows than in the index");
+        err = add_cell(r, from, e);
+        if (err)
+            return err_wrap(e, err, " ");
+        if (r->skip)
+            skip_records(r);
+        if (!err && !r->skip)
+            err = read_rows(r, e);
+    }
+    return err;
+}
+
+static enum err read_file(struct reading_rows *r, const struct text_index_place *p,
+                          struct errmsg *e)
+{
+    const struct text_index *x = r->of->x;
+    const char *path = r->of->paths->path[p->file];
+    r->fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum err err = r->fd < 0 ? err_set(e, err_of_errno(errno), "%s", strerror(errno))
+                             : check_same(r->fd, &x->file[p->file], e);
+    if (!err)
+        err = begin_file(r, e);
+    if (err)
+        return err_wrap(e, err, "%s: ", path);
+    r->cell = p->at / x->cell_bytes;
+    r->line = p->line;
+    r->skip = p->skip;
+    err = read_on(r, (uint32_t)(p->at % x->cell_bytes), e);
+    if (err) /* wrong input has its line */
+        return err_wrap(e, err, err == ERR_INPUT ? "%s:" : "%s: ", path);
+    err = check_same(r->fd, &x->file[p->file], e);
+    return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
+}
+
+static enum err indexed_read(struct row_reader *of, uint64_t first, uint64_t end,
+                             row_visitor *visit, void *ctx, struct errmsg *e)
+{
+    struct indexed *x = (struct indexed *)of;
+    const size_t most = CSV_PIECE_BYTES + (size_t)x->x->cell_bytes + 1 + CSV_SCAN_PAD;
+    struct reading_rows r = {.of = x, .text = mem_zalloc(most, 1), .visit = visit, .ctx = ctx};
+    r.piece.mark = mem_zalloc(most, sizeof *r.piece.mark);
+    enum err err = learned_init(&r.piece.learned, of->schema, false, false);
+    if (err || !r.text || !r.piece.mark)
+        err = err_memory(e);
+    while (first < end && !err) {
+        const struct text_index_place p = text_index_find(x->x, first);
+        r.file = p.file;
+        r.rows = p.left < end - first ? p.left : end - first;
+        r.cell = r.bytes = 0;
+        first += r.rows;
+        err = read_file(&r, &p, e);
+        if (r.fd >= 0)
+            (void)close(r.fd);
+    }
+    learned_close(&r.piece.learned, of->schema->inputs);
+    csv_batch_free(r.piece.batch);
+    mem_free(r.piece.cells);
+    mem_free(r.piece.present);
+    mem_free(r.piece.mark);
+    mem_free(r.text);
+    return err;
+}
+
+static void indexed_free(struct row_reader *of)
+{
+    struct indexed *x = (struct indexed *)of;
+    for (uint32_t i = 0; i < x->x->files; i++)
+        csv_file_close(&x->file[i]);
+    pthread_mutex_destroy(&x->lock);
+    csv_format_close(&x->format);
+    mem_free(x->file);
+    mem_free(x);
+}
+
+enum err csv_index_reader(struct row_reader **out, const struct reading *r,
+                          const struct text_index *x, const struct paths *paths, struct errmsg *e)
+{
+    static const struct row_reader_type type = {indexed_read, indexed_free};
+    struct indexed *made = mem_zalloc(1, sizeof *made);
+    struct csv_file *file = mem_zalloc(x->files, sizeof *file);
+    enum err err = made && file ? csv_format_init(&made->format, &r->job->data.csv, r->schema,
+                                                  false, r->classes, e)
+                                : err_memory(e);
+    if (err) {
+        mem_free(file);
+        mem_free(made);
+        return err;
+    }
+    made->format.meaning.whole = dataset_has_classes(r->job);
+    made->reader = (struct row_reader){&type, r->schema, text_index_rows(x)};
+    made->x = x;
+    made->paths = paths;
+    made->file = file;
+    pthread_mutex_init(&made->lock, NULL);
+    *out = &made->reader;
+    return ERR_OK;
 }

@@ -120,6 +120,24 @@ enum err words_note(const char *column, const struct vocabulary *words, enum wor
  * ERR_DISK. */
 enum err scale_note(const struct table *t, const struct reading *r, struct errmsg *e) MUST_CHECK;
 
+/* Reads rows by their numbers, from the middle of the data. */
+struct row_reader;
+/* A row of n cells: packed, scaled, and with the label NaN if it is bad. */
+typedef enum err row_visitor(void *ctx, const uint32_t *cells, size_t n, struct errmsg *e);
+struct row_reader_type {
+    /* Visit the rows [first, end), which exist. Errors: ERR_INPUT: the data
+     * are not those of the index any more, or a bad row with data.bad_rows: stop; ERR_IO; ERR_NOMEM; the visitor's. They name the
+     * file. Thread: any. */
+    enum err (*read)(struct row_reader *r, uint64_t first, uint64_t end, row_visitor *visit,
+                     void *ctx, struct errmsg *e);
+    void (*free)(struct row_reader *r);
+};
+struct row_reader {
+    const struct row_reader_type *type;
+    struct table_schema *schema; /* a view: complete, its features are placed */
+    uint64_t rows;
+};
+
 /* ---- csv_index.c ---- */
 
 /* The index of csv files (data/core/text_index.h): parts are scanned by all threads, and joined in the order of the files.
@@ -142,3 +160,21 @@ enum err csv_index_scan(struct text_index_part *p, const struct text_index *x, c
  * ERR_NOMEM. */
 enum err csv_index_contents(const struct text_index *x, const struct paths *paths,
                             struct contents *out, struct errmsg *e) MUST_CHECK;
+
+/* Reads the rows that csv_load reads, with the same cells: whole cells of the index, whose checksums are compared. It is silent
+ * about odd lines. r: the job, the complete schema and the classes; they, x and paths must outlive the reader. Errors: as
+ * meaning_init. */
+enum err csv_index_reader(struct row_reader **out, const struct reading *r,
+                          const struct text_index *x, const struct paths *paths,
+                          struct errmsg *e) MUST_CHECK;
+
+/* ---- stream_source.c ---- */
+
+/* The rows of a reader as a source whose leaves are those of the lanes, for any number of processes. It holds the windows of the
+ * lanes that are wanted (loader_want), and reads ahead as far as budget_bytes allow. reader and contents must outlive it.
+ * order: of the same batches. Owns: stream_source_free. Errors: ERR_INPUT: the rows of all lanes do not fit; ERR_NOMEM. */
+enum err stream_source_new(struct source **out, struct row_reader *reader,
+                           const struct lanes *lanes, const struct order *order,
+                           const struct contents *contents, uint64_t budget_bytes,
+                           struct errmsg *e) MUST_CHECK;
+void stream_source_free(struct source *s);

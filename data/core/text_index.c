@@ -125,8 +125,11 @@ struct text_index_place text_index_find(const struct text_index *x, uint64_t row
         low--;
     const struct text_index_entry *found = &f->entry[low];
     assert(file < x->files && found->first != TEXT_INDEX_NONE && found->row <= row);
-    return (struct text_index_place){file, low * x->cell_bytes + found->first, found->line,
-                                     row - found->row};
+    return (struct text_index_place){.file = file,
+                                     .at = low * x->cell_bytes + found->first,
+                                     .line = found->line,
+                                     .skip = row - found->row,
+                                     .left = f->rows - row};
 }
 
 void text_index_close(struct text_index *x)

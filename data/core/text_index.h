@@ -84,6 +84,7 @@ uint64_t text_index_file_rows(const struct text_index *x, uint32_t file);
 struct text_index_place {
     uint32_t file;
     uint64_t at, line, skip;
+    uint64_t left; /* rows of the file, from it on */
 };
 /* The last entry before a row of the data, which exists. */
 struct text_index_place text_index_find(const struct text_index *x, uint64_t row);

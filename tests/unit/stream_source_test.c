@@ -1,0 +1,442 @@
+/* The leaves of a stream are the rows that a load of all data has, whichever lanes a process has, wherever it begins, and
+ * however little memory there is. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/rng.h"
+#include "data/readers.h"
+#include "tests/lib/idx_files.h"
+
+enum { FILES = 3, LANES = 4, BATCH = 24, DEPTH = 8, CELL_BYTES = 500, LINE_BYTES = 120 };
+
+static const char model[] =
+    "model: {input: {shape: auto}, layers: [{linear: {inputs: [user, tags], name: w}}, "
+    "{dense: {inputs: [age, town], units: 1, name: d}}, {add: [w, d]}, sigmoid], "
+    "loss: binary_crossentropy}\n"
+    "optimizer: sgd\n";
+static const char columns[] =
+    "missing: [''], columns: [label: y, number: {name: age, scale: standard}, category: town, key: "
+    "{name: user, missing: none}, keys: {name: tags, missing: none, separator: ' ', max_values: 3, "
+    "weights: true}, ignore: note, weight: w]";
+
+/* ---- the data: loaded as a whole, and as a stream ---- */
+
+struct fixture {
+    struct idx_files files;
+    struct job job;
+    struct dataset d;
+    struct paths paths;
+    struct pool *pool;
+    struct reading reading;
+    struct text_index x;
+    struct row_reader *reader;
+    struct lanes lanes;
+    struct order order;
+    struct source *source;
+    struct errmsg e;
+};
+
+static void must(struct fixture *f, enum err err)
+{
+    if (err)
+        fail_msg("%s", f->e.text);
+}
+
+static size_t write_line(char *at, uint64_t row)
+{
+    const uint64_t bits = rng_u64(5, row);
+    static const char *const tags[] = {"1:0.5 2", "", "3:-2", "4 5 6"};
+    if (bits % 40 == 0)
+        return (size_t)sprintf(at, "no label,1,a,7,,,1\n"); /* it is bad */
+    if (bits % 40 == 1)
+        return (size_t)sprintf(at, "# no row,\"\n");
+    return (size_t)sprintf(
+        at, "%u,%.3f,t%u,%u,%s,%s,%u\n", (unsigned)(bits >> 8 & 1), (double)(bits >> 9 & 1023) / 8,
+        (unsigned)(bits >> 20 & 7), (unsigned)(bits >> 24 & 255), tags[bits >> 32 & 3],
+        bits >> 40 & 7 ? "x" : "\"two\n\"\"lines\"\", or more\"", (unsigned)(bits >> 44 & 3));
+}
+
+/* Files of several sizes; the rows of the first one are fewer than a cell has. */
+static void write_files(struct fixture *f, bool headers, uint64_t lines)
+{
+    char *text = malloc((lines + 1) * LINE_BYTES);
+    assert_non_null(text);
+    for (uint64_t i = 0, row = 0; i < FILES; i++) {
+        char name[16];
+        size_t n = headers ? (size_t)sprintf(text, "\"y\",age,town,user,tags,note,w\n\n") : 0;
+        for (uint64_t k = 0; k < (i == 0 ? 3 : i == 1 ? lines / 3 : lines); k++)
+            n += write_line(text + n, row++);
+        snprintf(name, sizeof name, "%d.csv", (int)i);
+        idx_files_write(&f->files, name, (struct bytes){(uint8_t *)text, n});
+    }
+    free(text);
+}
+
+static void setup(struct fixture *f, bool headers, uint64_t lines, const char *bad_rows)
+{
+    char text[2048];
+    *f = (struct fixture){.e = {""}};
+    idx_files_init(&f->files);
+    write_files(f, headers, lines);
+    snprintf(
+        text, sizeof text,
+        "%sdata: {format: csv, train: '%s/*.csv', header: %s, comment: '#', bad_rows: %s, %s}\n",
+        model, f->files.dir, headers ? "names" : "none", bad_rows, columns);
+    must(f, job_parse(&f->job, text, strlen(text), "j.yaml", "/", NULL, 0, &f->e));
+    snprintf(text, sizeof text, "%s/*.csv", f->files.dir);
+    must(f, paths_expand(&f->paths, text, &f->e));
+    must(f, pool_new(&f->pool, 2, &f->e));
+}
+
+/* Load all rows, which teach words and scales. */
+static void load(struct fixture *f)
+{
+    must(f, dataset_load(&f->d, &f->job, 0, 0, &f->e));
+}
+
+/* Index them, and make the source over the index. */
+static enum err stream(struct fixture *f, uint32_t window, uint64_t budget_bytes)
+{
+    const struct csv_grammar g = {
+        .delimiter = ',', .quotes = true, .comment = "#", .comment_bytes = 1};
+    f->reading = (struct reading){.job = &f->job, .schema = f->d.table.schema};
+    must(f, csv_index(&f->x, &f->paths, &g, f->job.data.csv.header == HEADER_NAMES, CELL_BYTES,
+                      f->pool, &f->e));
+    assert_int_equal(text_index_rows(&f->x), f->d.rows);
+    must(f, csv_index_reader(&f->reader, &f->reading, &f->x, &f->paths, &f->e));
+    lanes_init(&f->lanes, f->d.rows, BATCH, LANES, window, 2, 11);
+    f->order =
+        (struct order){.rows = f->d.rows, .batch_size = BATCH, .seed = 11, .microbatches = LANES};
+    return stream_source_new(&f->source, f->reader, &f->lanes, &f->order, &f->d.contents,
+                             budget_bytes, &f->e);
+}
+
+static void teardown(struct fixture *f)
+{
+    if (f->source)
+        stream_source_free(f->source);
+    if (f->reader)
+        f->reader->type->free(f->reader);
+    text_index_close(&f->x);
+    dataset_close(&f->d);
+    paths_close(&f->paths);
+    pool_free(f->pool);
+    job_close(&f->job);
+    idx_files_close(&f->files);
+}
+
+/* ---- equal leaves ---- */
+
+static bool same(const void *a, const void *b, size_t bytes)
+{
+    return !a == !b && (!a || memcmp(a, b, bytes) == 0);
+}
+
+static bool same_keys(const struct leaf_keys *a, const struct leaf_keys *b, uint32_t n)
+{
+    bool are = a->lists == b->lists && a->columns == b->columns;
+    for (uint32_t i = 0; are && i < a->lists; i++)
+        are = a->list[i].keys == b->list[i].keys &&
+              same(a->list[i].mixed, b->list[i].mixed, a->list[i].keys * sizeof(uint64_t));
+    for (uint32_t i = 0; are && i < a->columns; i++) {
+        const struct lookup_column *x = &a->column[i], *y = &b->column[i];
+        are = x->width == y->width && same(x->count, y->count, n * sizeof *x->count);
+        for (uint32_t row = 0; are && row < n; row++) {
+            const uint32_t used = x->count ? x->count[row] : x->width;
+            const size_t at = (size_t)row * x->width;
+            are = same(x->at + at, y->at + at, used * sizeof *x->at) &&
+                  same(x->weight ? x->weight + at : NULL, y->weight ? y->weight + at : NULL,
+                       used * sizeof *x->weight);
+        }
+    }
+    return are;
+}
+
+/* Whether two leaves have the same rows, in the same order. Thread: any. */
+static bool same_leaf(const struct leaf *a, const struct leaf *b, uint32_t features)
+{
+    return a->n == b->n && same(a->x, b->x, (size_t)a->n * features * sizeof *a->x) &&
+           same(a->y, b->y, a->n * sizeof *a->y) &&
+           same(a->weight, b->weight, a->n * sizeof *a->weight) &&
+           same_keys(a->keys, b->keys, a->n);
+}
+
+/* The buffers of a thread. */
+struct buffers {
+    struct leaf_buffer *of_stream, *of_load;
+};
+
+static struct buffers buffers_new(struct fixture *f, uint32_t rows)
+{
+    struct buffers b;
+    must(f, leaf_buffer_new(&b.of_stream, &f->source->form, rows, LEAF_ALL, &f->e));
+    must(f, leaf_buffer_new(&b.of_load, &f->source->form, rows, LEAF_ALL, &f->e));
+    return b;
+}
+
+static void buffers_free(struct buffers *b)
+{
+    leaf_buffer_free(b->of_stream);
+    leaf_buffer_free(b->of_load);
+}
+
+/* Whether the source has leaf `lane` of batch `id` as a load of all rows has it. Thread: any. */
+static bool has_leaf(struct fixture *f, const struct buffers *b, uint64_t id, uint32_t lane)
+{
+    struct leaf got, wanted;
+    struct errmsg e;
+    uint64_t *rows = leaf_buffer_numbers(b->of_load);
+    const uint32_t n = lanes_leaf(&f->lanes, id, lane, rows);
+    return !f->source->type->leaf(f->source, id, lane, b->of_stream, &got, &e) &&
+           !dataset_gather(&f->d, rows, n, NULL, b->of_load, &wanted, &e) &&
+           same_leaf(&got, &wanted, f->d.features);
+}
+
+static void leaves_are_those_of_a_load_of_all_rows(void **state)
+{
+    (void)state;
+    static const uint32_t windows[] = {1, 3, 50, 100000};
+    for (uint32_t run = 0; run < 2 * sizeof windows / sizeof *windows; run++) {
+        struct fixture f;
+        setup(&f, run % 2, run < 4 ? 700 : 40, "skip");
+        load(&f);
+        must(&f, stream(&f, windows[run / 2], 1 << 30));
+        struct buffers b = buffers_new(&f, BATCH);
+        const uint64_t batches = lanes_batches(&f.lanes);
+        assert_true(f.d.bad_rows > 0);
+        for (uint64_t id = batches / 2; id < 3 * batches; id++) /* as after a resume */
+            for (uint32_t lane = 0; lane < LANES; lane++)
+                if (!has_leaf(&f, &b, id, lane))
+                    fail_msg("run %u, batch %d, leaf %u", run, (int)id, lane);
+        buffers_free(&b);
+        teardown(&f);
+    }
+}
+
+/* ---- many threads, and lanes that come and go ---- */
+
+struct thread {
+    struct fixture *f;
+    uint32_t first, lanes;
+    uint64_t begin, end;
+    atomic_bool differs;
+};
+
+static void *train(void *ctx)
+{
+    struct thread *t = ctx;
+    struct buffers b = buffers_new(t->f, BATCH);
+    for (uint64_t id = t->begin; id < t->end; id++)
+        for (uint32_t lane = t->first; lane < t->first + t->lanes; lane++)
+            if (!has_leaf(t->f, &b, id, lane))
+                atomic_store(&t->differs, true);
+    buffers_free(&b);
+    return NULL;
+}
+
+/* Each thread has the lanes of a worker; then one has them all, for batches that others have had as well. */
+static void threads_get_the_same_leaves_while_lanes_change(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, true, 500, "skip");
+    load(&f);
+    for (int tight = 0; tight < 2; tight++) {
+        must(&f, stream(&f, 40, tight ? 4 * 2 * 40 * 100 : 1 << 30));
+        const uint64_t batches = lanes_batches(&f.lanes);
+        for (uint32_t round = 0; round < 4; round++) {
+            struct thread t[] = {{&f, 0, 2, round * 20, batches + round, false},
+                                 {&f, 2, 1, round * 20, batches + round, false},
+                                 {&f, round, 1, 0, batches, false},
+                                 {&f, 0, 4, batches - 20, batches + 20, false}};
+            pthread_t id[sizeof t / sizeof *t];
+            f.source->type->want(f.source, round * 20, 2 * batches, round, round ? 1 : LANES);
+            for (size_t i = 0; i < sizeof t / sizeof *t; i++)
+                assert_int_equal(pthread_create(&id[i], NULL, train, &t[i]), 0);
+            for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+                assert_int_equal(pthread_join(id[i], NULL), 0);
+                assert_false(t[i].differs);
+            }
+        }
+        stream_source_free(f.source);
+        f.source = NULL;
+        f.reader->type->free(f.reader);
+        f.reader = NULL;
+        text_index_close(&f.x);
+    }
+    teardown(&f);
+}
+
+/* A reader that counts what is read, and says when. */
+struct counting {
+    struct row_reader reader;
+    struct row_reader *of;
+    atomic_ullong rows;
+};
+
+static enum err count_read(struct row_reader *r, uint64_t first, uint64_t end, row_visitor *visit,
+                           void *ctx, struct errmsg *e)
+{
+    struct counting *c = (struct counting *)r;
+    enum err err = c->of->type->read(c->of, first, end, visit, ctx, e);
+    atomic_fetch_add(&c->rows, end - first);
+    return err;
+}
+
+static void count_free(struct row_reader *r)
+{
+    struct counting *c = (struct counting *)r;
+    c->of->type->free(c->of);
+    free(c);
+}
+
+static struct counting *count_reads(struct fixture *f)
+{
+    static const struct row_reader_type type = {count_read, count_free};
+    struct counting *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    c->of = f->reader;
+    c->reader = (struct row_reader){&type, c->of->schema, c->of->rows};
+    stream_source_free(f->source);
+    f->reader = &c->reader;
+    must(f, stream_source_new(&f->source, f->reader, &f->lanes, &f->order, &f->d.contents, 1 << 30,
+                              &f->e));
+    return c;
+}
+
+static void a_process_reads_the_rows_of_its_lanes_once_an_epoch(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, true, 900, "skip");
+    load(&f);
+    must(&f, stream(&f, 40, 1 << 30));
+    struct counting *c = count_reads(&f);
+    struct buffers b = buffers_new(&f, BATCH);
+    const uint64_t batches = lanes_batches(&f.lanes), ahead = 2 * 2 * f.lanes.window;
+    const uint64_t own = lanes_length(&f.lanes, 1) + lanes_length(&f.lanes, 2);
+    f.source->type->want(f.source, 0, 3 * batches, 1, 2);
+    for (uint64_t id = 0; id < 3 * batches; id++)
+        for (uint32_t lane = 1; lane < 3; lane++)
+            assert_true(has_leaf(&f, &b, id, lane));
+    stream_source_free(f.source);
+    f.source = NULL;
+    assert_in_range(atomic_load(&c->rows), 3 * own, 3 * own + ahead);
+    buffers_free(&b);
+    teardown(&f);
+}
+
+static void blocks_are_those_of_a_load_of_all_rows(void **state)
+{
+    (void)state;
+    enum { BLOCK = 150 };
+    struct fixture f;
+    setup(&f, true, 300, "skip");
+    load(&f);
+    must(&f, stream(&f, 40, 1 << 30));
+    struct buffers b = buffers_new(&f, BLOCK);
+    struct dataset_source whole;
+    dataset_source_init(&whole, &f.d, NULL);
+    for (uint64_t first = 0; first < f.d.rows; first += BLOCK - 13) {
+        struct leaf got, wanted;
+        must(&f, source_block(f.source, first, BLOCK, b.of_stream, &got, &f.e));
+        must(&f, source_block(&whole.source, first, BLOCK, b.of_load, &wanted, &f.e));
+        assert_true(same_leaf(&got, &wanted, f.d.features));
+    }
+    buffers_free(&b);
+    teardown(&f);
+}
+
+/* ---- errors ---- */
+
+static void lanes_that_do_not_fit_the_memory_are_refused(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, true, 900, "skip");
+    load(&f);
+    assert_int_equal(stream(&f, 40, 1000), ERR_INPUT);
+    assert_non_null(
+        strstr(f.e.text, "2 windows (data.mix) of 40 rows (data.window) for each of 4"));
+    assert_null(f.source);
+    teardown(&f);
+}
+
+static void refuses_leaf(struct fixture *f, enum err wanted, const char *why)
+{
+    struct buffers b = buffers_new(f, BATCH);
+    struct leaf leaf;
+    enum err err = ERR_OK;
+    for (uint64_t id = 0; id < lanes_batches(&f->lanes) && !err; id++)
+        err = f->source->type->leaf(f->source, id, LANES - 1, b.of_stream, &leaf, &f->e);
+    assert_int_equal(err, wanted);
+    if (!strstr(f->e.text, why))
+        fail_msg("not \"%s\": %s", why, f->e.text);
+    buffers_free(&b);
+}
+
+static void a_file_that_changes_is_refused_by_its_name(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, true, 200, "skip");
+    load(&f);
+    must(&f, stream(&f, 40, 1 << 30));
+    f.x.file[2].modified_ns++;
+    refuses_leaf(&f, ERR_INPUT, "2.csv: it changed while it was read");
+    f.x.file[2].modified_ns--;
+    for (uint64_t i = 0; i < f.x.file[2].cells; i++)
+        f.x.file[2].entry[i].sum++;
+    refuses_leaf(&f, ERR_INPUT, "its bytes from ");
+    teardown(&f);
+}
+
+/* Whether the line of the file that the message names, as PATH:LINE, begins so. */
+static bool names_line(const char *message, const char *beginning)
+{
+    char path[300], text[LINE_BYTES] = "";
+    unsigned long line = 0;
+    assert_int_equal(sscanf(message, "%299[^:]:%lu", path, &line), 2);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (line-- && fgets(text, sizeof text, file))
+        ;
+    assert_int_equal(fclose(file), 0);
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+static void a_bad_row_is_refused_with_its_line_if_none_may_be(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, true, 3000, "skip");
+    load(&f);
+    f.job.data.csv.bad_rows = BAD_ROWS_STOP;
+    must(&f, stream(&f, 200, 1 << 30));
+    refuses_leaf(&f, ERR_INPUT, ": column \"y\": the label \"no label\" is not a number");
+    assert_true(names_line(f.e.text, "no label"));
+    teardown(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(leaves_are_those_of_a_load_of_all_rows),
+        cmocka_unit_test(threads_get_the_same_leaves_while_lanes_change),
+        cmocka_unit_test(a_process_reads_the_rows_of_its_lanes_once_an_epoch),
+        cmocka_unit_test(blocks_are_those_of_a_load_of_all_rows),
+        cmocka_unit_test(lanes_that_do_not_fit_the_memory_are_refused),
+        cmocka_unit_test(a_file_that_changes_is_refused_by_its_name),
+        cmocka_unit_test(a_bad_row_is_refused_with_its_line_if_none_may_be),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

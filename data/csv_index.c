@@ -10,13 +10,15 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <xxhash.h>
 
+#include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/process/files.h"
 #include "common/process/process_state.h"
 #include "data/bytes/stream.h"
 #include "data/core/text_index.h"
@@ -187,13 +189,17 @@ static enum err skip_mark(const struct scan *s, size_t *mark_bytes, struct errms
     return csv_file_skip_mark(&p, mark_bytes, e);
 }
 
+static int64_t modified_ns(const struct stat *s)
+{
+    return s->st_mtim.tv_sec * INT64_C(1000000000) + s->st_mtim.tv_nsec;
+}
+
 static enum err check_same(int fd, const struct text_index_file *f, struct errmsg *e)
 {
     struct stat now;
     if (fstat(fd, &now) != 0)
         return err_set(e, err_of_errno(errno), "%s", strerror(errno));
-    if ((uint64_t)now.st_size == f->bytes &&
-        now.st_mtim.tv_sec * INT64_C(1000000000) + now.st_mtim.tv_nsec == f->modified_ns)
+    if ((uint64_t)now.st_size == f->bytes && modified_ns(&now) == f->modified_ns)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "it changed while it was read: run again when nothing writes to it, or write to "
@@ -203,17 +209,21 @@ static enum err check_same(int fd, const struct text_index_file *f, struct errms
 /* Read exactly the bytes [at, at + bytes). */
 static enum err read_exactly(int fd, char *out, size_t bytes, uint64_t at, struct errmsg *e)
 {
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t n = pread(fd, out + done, bytes - done, (off_t)(at + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_set(e, ERR_IO, "%s", strerror(errno));
-        if (n == 0)
-            return err_set(e, ERR_INPUT, "it became shorter while it was read");
-        done += (size_t)n;
-    }
-    return ERR_OK;
+    const ssize_t n = files_get_at(fd, out, bytes, at);
+    if (n < 0)
+        return err_set(e, err_of_errno(errno), "%s", strerror(errno));
+    return (size_t)n == bytes ? ERR_OK
+                              : err_set(e, ERR_INPUT, "it became shorter while it was read");
+}
+
+/* The file was there when its size was taken. */
+static enum err open_data(int *fd, const char *path, struct errmsg *e)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd >= 0)
+        return ERR_OK;
+    return err_set(e, errno == ENOENT || errno == EACCES ? ERR_INPUT : err_of_errno(errno), "%s",
+                   strerror(errno));
 }
 
 static enum err scan_cells(struct scan *s, int fd, const struct text_index *x, struct errmsg *e)
@@ -246,19 +256,13 @@ enum err csv_index_scan(struct text_index_part *p, const struct text_index *x, c
         s.now[k] = (uint8_t)k;
     s.text = mem_zalloc(x->cell_bytes + g->comment_bytes + CSV_SCAN_PAD, 1);
     s.mark = mem_zalloc(STEP_BYTES + CSV_SCAN_PAD, sizeof *s.mark);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    enum err err = ERR_OK;
-    if (!s.text || !s.mark)
-        err = err_memory(e);
-    else if (fd < 0)
-        err = err_set(e, errno == ENOENT || errno == EACCES ? ERR_INPUT : err_of_errno(errno), "%s",
-                      strerror(errno));
-    else
+    int fd = -1;
+    enum err err = s.text && s.mark ? open_data(&fd, path, e) : err_memory(e);
+    if (!err)
         err = scan_cells(&s, fd, x, e);
     for (unsigned k = 0; k < TEXT_INDEX_STATES; k++)
         p->end[k] = s.now[k];
-    if (fd >= 0)
-        (void)close(fd);
+    files_close(&fd);
     mem_free(s.mark);
     mem_free(s.text);
     return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
@@ -357,26 +361,26 @@ static enum err refuse_endless(const struct text_index *x, const struct text_ind
     const size_t most = (size_t)x->cell_bytes + CSV_PIECE_BYTES + 1;
     const size_t bytes = f->bytes - at < most ? (size_t)(f->bytes - at) : most;
     char *text = mem_zalloc(bytes + CSV_SCAN_PAD, 1);
-    int fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = -1;
     size_t begin = 0, row;
-    if (!text)
-        return err_memory_of(e, path);
-    enum err err = fd < 0 ? err_set(e, err_of_errno(errno), "%s", strerror(errno))
-                          : read_exactly(fd, text, bytes, at, e);
-    if (fd >= 0)
-        (void)close(fd);
+    enum err err = text ? open_data(&fd, path, e) : err_memory(e);
+    if (!err)
+        err = read_exactly(fd, text, bytes, at, e);
+    files_close(&fd);
     while (!err && (row = csv_scan_row(text + begin, bytes - begin, g)) && row <= CSV_PIECE_BYTES)
         begin += row;
-    const uint64_t line = f->entry[cell].line + csv_count(text, begin, '\n');
     const size_t left = bytes - begin;
-    if (err)
-        err = err_wrap(e, err, "%s: ", path);
-    else if (left > CSV_PIECE_BYTES)
-        err = err_wrap(e, csv_refuse_long(e, text + begin, CSV_PIECE_BYTES, line, g), "%s:", path);
+    if (err) {
+        mem_free(text);
+        return err_wrap(e, err, "%s: ", path);
+    }
+    const uint64_t line = f->entry[cell].line + csv_count(text, begin, '\n');
+    if (left > CSV_PIECE_BYTES)
+        err = csv_refuse_long(e, text + begin, CSV_PIECE_BYTES, line, g);
     else
-        err = err_wrap(e, csv_refuse_open(e, text + begin, left, line, g), "%s:", path);
+        err = csv_refuse_open(e, text + begin, left, line, g);
     mem_free(text);
-    return err;
+    return err_wrap(e, err, "%s:", path);
 }
 
 /* ---- the index ---- */
@@ -396,8 +400,7 @@ static enum err size_file(struct text_index *x, uint32_t i, const char *path, st
                        path);
     if (stat(path, &st) != 0)
         return err_set(e, err_of_errno(errno), "%s: %s", path, strerror(errno));
-    return text_index_size(x, i, (uint64_t)st.st_size,
-                           st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec, e);
+    return text_index_size(x, i, (uint64_t)st.st_size, modified_ns(&st), e);
 }
 
 static enum err build(struct build *b, struct pool *pool, struct errmsg *e)
@@ -421,8 +424,9 @@ static enum err build(struct build *b, struct pool *pool, struct errmsg *e)
     return err;
 }
 
-enum err csv_index(struct text_index *x, const struct paths *paths, const struct csv_grammar *g,
-                   bool headers, uint64_t cell_bytes, struct pool *pool, struct errmsg *e)
+static enum err make_index(struct text_index *x, const struct paths *paths,
+                           const struct csv_grammar *g, bool headers, uint64_t cell_bytes,
+                           struct pool *pool, struct errmsg *e)
 {
     struct text_index made;
     enum err err = text_index_init(&made, (uint32_t)paths->count, cell_bytes, headers, e);
@@ -434,6 +438,81 @@ enum err csv_index(struct text_index *x, const struct paths *paths, const struct
         text_index_close(&made);
     else
         *x = made;
+    return err;
+}
+
+/* A hash of the files' names, and of what tells rows from others. */
+static uint64_t hash_of(const struct paths *paths, const struct csv_grammar *g, bool headers,
+                        uint64_t cell_bytes)
+{
+    char text[64];
+    const int n = snprintf(text, sizeof text, "%d %d %d %d %d %" PRIu64, g->delimiter, g->quotes,
+                           g->trim, g->escape, headers, cell_bytes);
+    uint64_t hash = XXH3_64bits(text, (size_t)n);
+    hash = XXH3_64bits_withSeed(g->comment, g->comment_bytes, hash);
+    for (size_t i = 0; i < paths->count; i++)
+        hash = XXH3_64bits_withSeed(paths->path[i], strlen(paths->path[i]) + 1, hash);
+    return hash;
+}
+
+/* Whether the files have the sizes and the times of the index. */
+static bool is_of_now(const struct text_index *x, const struct paths *paths)
+{
+    bool is = x->files == paths->count;
+    for (uint32_t i = 0; i < x->files && is; i++) {
+        struct stat st;
+        is = stat(paths->path[i], &st) == 0 && (uint64_t)st.st_size == x->file[i].bytes &&
+             modified_ns(&st) == x->file[i].modified_ns;
+    }
+    return is;
+}
+
+/* The index in the file `kept`. False: there is none, or it is not of these files as they are now. */
+static bool find_kept(struct text_index *x, const struct paths *paths, uint64_t hash,
+                      const char *kept)
+{
+    struct errmsg e;
+    uint8_t *data = NULL;
+    size_t bytes = 0;
+    enum err err = files_read_regular(kept, SIZE_MAX / 2, &data, &bytes, &e);
+    if (!err)
+        err = text_index_unpack(x, hash, data, bytes, &e);
+    mem_free(data);
+    if (err && err != ERR_NOTFOUND)
+        log_info("%s: %s; the data are indexed again", kept, e.text);
+    if (err)
+        return false;
+    if (!is_of_now(x, paths)) {
+        text_index_close(x);
+        return false;
+    }
+    return true;
+}
+
+/* A job can train without it. */
+static void keep_index(const struct text_index *x, uint64_t hash, const char *kept)
+{
+    struct errmsg e;
+    uint8_t *data = NULL;
+    size_t bytes;
+    enum err err = text_index_pack(x, hash, &data, &bytes, &e);
+    if (!err)
+        err = files_write(kept, data, bytes, &e);
+    mem_free(data);
+    if (err)
+        log_warn("the index of the data is not kept, so the next start makes it again: %s", e.text);
+}
+
+enum err csv_index(struct text_index *x, const struct paths *paths, const struct csv_grammar *g,
+                   bool headers, uint64_t cell_bytes, const char *kept, struct pool *pool,
+                   struct errmsg *e)
+{
+    const uint64_t hash = hash_of(paths, g, headers, cell_bytes);
+    if (kept && find_kept(x, paths, hash, kept))
+        return ERR_OK;
+    enum err err = make_index(x, paths, g, headers, cell_bytes, pool, e);
+    if (!err && kept)
+        keep_index(x, hash, kept);
     return err;
 }
 
@@ -621,9 +700,9 @@ static enum err read_file(struct reading_rows *r, const struct text_index_place 
 {
     const struct text_index *x = r->of->x;
     const char *path = r->of->paths->path[p->file];
-    r->fd = open(path, O_RDONLY | O_CLOEXEC);
-    enum err err = r->fd < 0 ? err_set(e, err_of_errno(errno), "%s", strerror(errno))
-                             : check_same(r->fd, &x->file[p->file], e);
+    enum err err = open_data(&r->fd, path, e);
+    if (!err)
+        err = check_same(r->fd, &x->file[p->file], e);
     if (!err)
         err = begin_file(r, e);
     if (err)
@@ -655,8 +734,7 @@ static enum err indexed_read(struct row_reader *of, uint64_t first, uint64_t end
         r.cell = r.bytes = 0;
         first += r.rows;
         err = read_file(&r, &p, e);
-        if (r.fd >= 0)
-            (void)close(r.fd);
+        files_close(&r.fd);
     }
     learned_close(&r.piece.learned, of->schema->inputs);
     csv_batch_free(r.piece.batch);

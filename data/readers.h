@@ -144,11 +144,12 @@ struct row_reader {
  * Compressed files cannot be indexed yet. */
 
 /* Index all rows, also bad ones: those that csv_rows reads. headers: each file begins with one. cell_bytes:
- * TEXT_INDEX_CELL_BYTES, but tests have small cells. Uses less than 1 MiB in each thread, and the index. Owns: text_index_close.
+ * TEXT_INDEX_CELL_BYTES, but tests have small cells. kept: a file that has the index, if the names, sizes and times of the files are those of
+ * now, or gets it; NULL: none. Uses less than 1 MiB in each thread, and the index. Owns: text_index_close.
  * Errors: ERR_INPUT: a file that cannot be read, is compressed or no text, changes meanwhile, or has a row that does not end, or
  * covers whole cells of CSV_PIECE_BYTES or more; ERR_IO; ERR_NOMEM. They name the file. */
 enum err csv_index(struct text_index *x, const struct paths *paths, const struct csv_grammar *g,
-                   bool headers, uint64_t cell_bytes, struct pool *pool,
+                   bool headers, uint64_t cell_bytes, const char *kept, struct pool *pool,
                    struct errmsg *e) MUST_CHECK;
 
 /* Scan the cells [p->first_cell, + p->cells) of file p->file, which is `path`, and which the index has the size of. Pure in the

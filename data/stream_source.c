@@ -155,7 +155,7 @@ static enum err read_group(struct stream *s, uint32_t lane, struct group *g, uin
 /* ---- a leaf ---- */
 
 /* The slot of a group; a lane with one group has one slot. */
-static struct group *slot_of(const struct stream *s, uint32_t lane, uint64_t place)
+static struct group *lane_slot(const struct stream *s, uint32_t lane, uint64_t place)
 {
     return &s->lane[lane].group[groups_of(s, lane) > 1 ? place % 2 : 0];
 }
@@ -174,7 +174,7 @@ static enum err acquire_group(struct stream *s, uint32_t lane, uint64_t place, s
                               struct errmsg *e)
 {
     const uint64_t number = place % groups_of(s, lane);
-    struct group *g = slot_of(s, lane, place);
+    struct group *g = lane_slot(s, lane, place);
     enum err err = ERR_OK;
     pthread_mutex_lock(&s->lock);
     s->lane[lane].place = place;
@@ -281,8 +281,8 @@ static void stream_want(struct source *of, uint64_t id, uint64_t end_id, uint32_
 static struct group *next_group(struct stream *s, uint32_t lane, uint64_t *number)
 {
     const struct lane *l = &s->lane[lane];
-    const struct group *now = slot_of(s, lane, l->place);
-    struct group *g = slot_of(s, lane, l->place + 1);
+    const struct group *now = lane_slot(s, lane, l->place);
+    struct group *g = lane_slot(s, lane, l->place + 1);
     *number = (l->place + 1) % groups_of(s, lane);
     if (!l->wanted || g == now || now->state != GROUP_READY || g->state == GROUP_READING ||
         g->users || (g->state == GROUP_READY && g->number == *number))

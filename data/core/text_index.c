@@ -3,6 +3,9 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <string.h>
+
+#include <xxhash.h>
 
 #include "common/base/mem.h"
 
@@ -83,7 +86,8 @@ enum err text_index_join(struct text_index *x, const struct text_index_part *p, 
             .row = f->rows + (none ? seen->rows : seen->rows_before),
             .line = f->lines + (none ? p->cell[i].lines : seen->lines_before) + 1,
             .sum = p->cell[i].sum,
-            .first = seen->first};
+            .first = seen->first,
+            .zero = 0};
         f->rows += seen->rows;
         f->lines += p->cell[i].lines;
     }
@@ -138,4 +142,122 @@ void text_index_close(struct text_index *x)
         mem_free(x->file[i].entry);
     mem_free(x->file);
     *x = (struct text_index){0};
+}
+
+/* ---- as bytes ---- */
+
+/* All numbers are little-endian, as on all supported machines. Behind the head are `files` heads of files, and behind them the
+ * entries of each file. */
+struct packed_head {
+    char magic[8];
+    uint64_t sum; /* XXH3 of all bytes behind it */
+    uint64_t of, cell_bytes;
+    uint32_t headers, files;
+};
+struct packed_file {
+    uint64_t bytes, rows, lines;
+    int64_t modified_ns;
+    uint64_t state;
+};
+static const char magic[8] = "GWINDEX1";
+enum { SUMMED = offsetof(struct packed_head, of) };
+
+enum err text_index_pack(const struct text_index *x, uint64_t of, uint8_t **out, size_t *bytes,
+                         struct errmsg *e)
+{
+    struct packed_head head = {
+        .of = of, .cell_bytes = x->cell_bytes, .headers = x->headers, .files = x->files};
+    size_t all = sizeof head + x->files * sizeof(struct packed_file);
+    memcpy(head.magic, magic, sizeof magic);
+    for (uint32_t i = 0; i < x->files; i++)
+        all += (size_t)x->file[i].cells * sizeof *x->file[i].entry;
+    uint8_t *made = mem_zalloc(all, 1), *at = made ? made + sizeof head : NULL;
+    if (!made)
+        return err_memory_for(e, "an index of %zu bytes", all);
+    for (uint32_t i = 0; i < x->files; i++, at += sizeof(struct packed_file)) {
+        const struct text_index_file *f = &x->file[i];
+        const struct packed_file p = {f->bytes, f->rows, f->lines, f->modified_ns, f->state};
+        assert(f->joined == f->cells);
+        memcpy(at, &p, sizeof p);
+    }
+    for (uint32_t i = 0; i < x->files; i++) {
+        const size_t n = (size_t)x->file[i].cells * sizeof *x->file[i].entry;
+        memcpy(at, x->file[i].entry, n);
+        at += n;
+    }
+    memcpy(made, &head, sizeof head);
+    head.sum = XXH3_64bits(made + SUMMED, all - SUMMED);
+    memcpy(made, &head, sizeof head);
+    assert(at == made + all);
+    *out = made;
+    *bytes = all;
+    return ERR_OK;
+}
+
+/* Whether text_index_find can rely on it: rows ascend, and a file with rows begins with a record. */
+static bool is_sound(const struct text_index *x, uint32_t file)
+{
+    const struct text_index_file *f = &x->file[file];
+    uint64_t row = 0;
+    bool sound = f->state < TEXT_INDEX_STATES && f->rows <= f->bytes && f->lines <= f->bytes;
+    for (uint64_t i = 0; i < f->cells && sound; i++) {
+        const struct text_index_entry *n = &f->entry[i];
+        const bool none = n->first == TEXT_INDEX_NONE;
+        sound = none ? i > 0 || f->rows == 0 : n->first < text_index_cell_size(x, file, i);
+        sound = sound && n->row >= row && n->row <= f->rows && (i > 0 || none || n->row == 0);
+        row = n->row;
+    }
+    return sound && (f->cells > 0 || f->rows == 0);
+}
+
+/* The heads of the files, and their entries. */
+static bool unpack_files(struct text_index *x, const uint8_t *at, const uint8_t *end, enum err *err,
+                         struct errmsg *e)
+{
+    const uint8_t *entry = at + x->files * sizeof(struct packed_file);
+    for (uint32_t i = 0; i < x->files; i++, at += sizeof(struct packed_file)) {
+        struct packed_file p;
+        struct text_index_file *f = &x->file[i];
+        memcpy(&p, at, sizeof p);
+        const uint64_t cells = p.bytes / x->cell_bytes + (p.bytes % x->cell_bytes != 0);
+        if (cells > (size_t)(end - entry) / sizeof *f->entry || p.state >= TEXT_INDEX_STATES)
+            return false;
+        *err = text_index_size(x, i, p.bytes, p.modified_ns, e);
+        if (*err)
+            return true;
+        memcpy(f->entry, entry, (size_t)cells * sizeof *f->entry);
+        entry += cells * sizeof *f->entry;
+        f->joined = f->cells;
+        f->rows = p.rows;
+        f->lines = p.lines;
+        f->state = (uint8_t)p.state;
+        if (!is_sound(x, i))
+            return false;
+    }
+    return entry == end;
+}
+
+enum err text_index_unpack(struct text_index *x, uint64_t of, const uint8_t *in, size_t bytes,
+                           struct errmsg *e)
+{
+    struct packed_head head;
+    struct text_index made = {.files = 0};
+    const bool there = bytes >= sizeof head;
+    if (there)
+        memcpy(&head, in, sizeof head);
+    if (!there || memcmp(head.magic, magic, sizeof magic) != 0 ||
+        head.sum != XXH3_64bits(in + SUMMED, bytes - SUMMED) || !head.cell_bytes ||
+        head.cell_bytes >= TEXT_INDEX_NONE || head.headers > 1 ||
+        head.files > (bytes - sizeof head) / sizeof(struct packed_file))
+        return err_set(e, ERR_CORRUPT, "the index of the data is damaged");
+    if (head.of != of)
+        return err_set(e, ERR_NOTFOUND, "the index is of other files, or of other keys of data");
+    enum err err = text_index_init(&made, head.files, head.cell_bytes, head.headers, e);
+    if (!err && !unpack_files(&made, in + sizeof head, in + bytes, &err, e))
+        err = err_set(e, ERR_CORRUPT, "the index of the data is damaged");
+    if (err)
+        text_index_close(&made);
+    else
+        *x = made;
+    return err;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/err.h"
@@ -46,6 +47,7 @@ struct text_index_entry {
     uint64_t line; /* of `first`, from 1 */
     uint64_t sum;
     uint32_t first; /* as in text_index_seen */
+    uint32_t zero;  /* so that no byte of an entry has an unknown value */
 };
 
 struct text_index_file {
@@ -90,3 +92,10 @@ struct text_index_place {
 struct text_index_place text_index_find(const struct text_index *x, uint64_t row);
 void text_index_close(struct text_index *x);
 
+/* As bytes, to be kept or sent. of: a hash of all else that it depends on: the names of the files, the grammar of their text. *out:
+ * (*bytes), the caller's (mem_free). All parts are joined. Errors: ERR_NOMEM. */
+enum err text_index_pack(const struct text_index *x, uint64_t of, uint8_t **out, size_t *bytes,
+                         struct errmsg *e) MUST_CHECK;
+/* Owns: text_index_close. Errors: ERR_NOTFOUND: it is of something else; ERR_CORRUPT; ERR_NOMEM. */
+enum err text_index_unpack(struct text_index *x, uint64_t of, const uint8_t *in, size_t bytes,
+                           struct errmsg *e) MUST_CHECK;

@@ -4,10 +4,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include <xxhash.h>
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
@@ -70,7 +73,7 @@ static void put(struct fixture *f, const char *text, size_t bytes)
 static enum err indexes(struct fixture *f, const struct csv_grammar *g, bool headers,
                         uint64_t cell_bytes)
 {
-    return csv_index(&f->x, &f->paths, g, headers, cell_bytes, f->pool, &f->e);
+    return csv_index(&f->x, &f->paths, g, headers, cell_bytes, NULL, f->pool, &f->e);
 }
 
 /* ---- the rules once more: the rows of a whole text, as the reader finds them ---- */
@@ -475,6 +478,153 @@ static void parts_that_do_not_fit_are_refused(void **state)
     text_index_close(&x);
 }
 
+/* ---- as bytes, and kept in a file ---- */
+
+static void an_index_is_the_same_from_its_bytes(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char text[3000];
+    uint8_t *packed, *again;
+    size_t bytes, again_bytes;
+    setup(&f, 2);
+    for (uint64_t i = 0; i < 2; i++)
+        put(&f, text, random_text(text, sizeof text, 1 + 3 * i, &quoted));
+    put(&f, "", 0);
+    struct csv_grammar g = quoted;
+    g.quotes = false;
+    assert_int_equal(indexes(&f, &g, true, 50), ERR_OK);
+    assert_int_equal(text_index_pack(&f.x, 7, &packed, &bytes, &f.e), ERR_OK);
+    struct text_index x;
+    assert_int_equal(text_index_unpack(&x, 8, packed, bytes, &f.e), ERR_NOTFOUND);
+    assert_int_equal(text_index_unpack(&x, 7, packed, bytes, &f.e), ERR_OK);
+    assert_int_equal(text_index_rows(&x), text_index_rows(&f.x));
+    assert_int_equal(text_index_pack(&x, 7, &again, &again_bytes, &f.e), ERR_OK);
+    assert_int_equal(again_bytes, bytes);
+    assert_memory_equal(again, packed, bytes);
+    text_index_close(&x);
+    mem_free(again);
+    mem_free(packed);
+    teardown(&f);
+}
+
+/* As a sender would make it. */
+static void sum_again(uint8_t *packed, size_t bytes)
+{
+    enum { SUM_AT = 8, SUMMED = 16 };
+    const uint64_t sum = bytes > SUMMED ? XXH3_64bits(packed + SUMMED, bytes - SUMMED) : 0;
+    memcpy(packed + SUM_AT, &sum, sizeof sum);
+}
+
+static void bytes_with_one_that_differs_are_refused(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct text_index x;
+    uint8_t *packed;
+    size_t bytes;
+    setup(&f, 1);
+    put(&f, "1,2\n3,4\n", 8);
+    assert_int_equal(indexes(&f, &quoted, false, 64), ERR_OK);
+    assert_int_equal(text_index_pack(&f.x, 7, &packed, &bytes, &f.e), ERR_OK);
+    struct text_index_entry *entry =
+        (struct text_index_entry *)(void *)(packed + bytes - sizeof *entry);
+    assert_int_equal(entry->sum, f.x.file[0].entry[0].sum);
+    entry->sum++;
+    assert_int_equal(text_index_unpack(&x, 7, packed, bytes, &f.e), ERR_CORRUPT);
+    sum_again(packed, bytes);
+    assert_int_equal(text_index_unpack(&x, 7, packed, bytes, &f.e), ERR_OK);
+    text_index_close(&x);
+    entry->first = TEXT_INDEX_NONE; /* row 0 begins nowhere */
+    sum_again(packed, bytes);
+    assert_int_equal(text_index_unpack(&x, 7, packed, bytes, &f.e), ERR_CORRUPT);
+    mem_free(packed);
+    teardown(&f);
+}
+
+/* The bytes of a peer, or of another program: their checksum can be right. */
+static void damaged_bytes_are_refused_or_find_rows_within_their_files(void **state)
+{
+    (void)state;
+    enum { TRIES = 20000 };
+    struct fixture f;
+    char text[3000];
+    uint8_t *packed;
+    size_t bytes;
+    unsigned refused = 0;
+    setup(&f, 2);
+    for (uint64_t i = 0; i < 2; i++)
+        put(&f, text, random_text(text, sizeof text, 1 + 3 * i, &quoted));
+    struct csv_grammar g = quoted;
+    g.quotes = false;
+    assert_int_equal(indexes(&f, &g, true, 50), ERR_OK);
+    assert_int_equal(text_index_pack(&f.x, 7, &packed, &bytes, &f.e), ERR_OK);
+    uint8_t *copy = malloc(bytes);
+    assert_non_null(copy);
+    for (uint64_t i = 0; i < TRIES; i++) {
+        struct text_index x;
+        size_t left = i % 9 ? bytes : rng_u64(i, 0) % bytes;
+        memcpy(copy, packed, bytes);
+        for (uint64_t k = 0; k <= rng_u64(i, 1) % 3; k++)
+            copy[rng_u64(i, 2 + k) % bytes] = (uint8_t)(rng_u64(i, 9 + k) >> (k ? 0 : 60));
+        if (i % 5)
+            sum_again(copy, left);
+        const enum err err = text_index_unpack(&x, 7, copy, left, &f.e);
+        refused += err != ERR_OK;
+        for (uint64_t row = 0; !err && row < text_index_rows(&x) && row < 5000; row += 7) {
+            const struct text_index_place p = text_index_find(&x, row);
+            assert_true(p.at < x.file[p.file].bytes && p.left > 0);
+        }
+        if (!err)
+            text_index_close(&x);
+    }
+    assert_in_range(refused, TRIES / 4, TRIES - 100);
+    free(copy);
+    mem_free(packed);
+    teardown(&f);
+}
+
+static void an_index_is_kept_while_names_sizes_and_times_agree(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char kept[300];
+    setup(&f, 2);
+    put(&f, "1,2\n3,4\n", 8);
+    snprintf(kept, sizeof kept, "%s/index", f.files.dir);
+    struct text_index first, x;
+    const uint64_t cell = 64;
+    assert_int_equal(csv_index(&first, &f.paths, &quoted, false, cell, kept, f.pool, &f.e), ERR_OK);
+    const int64_t modified_ns = first.file[0].modified_ns;
+    const struct timespec times[] = {
+        {.tv_nsec = UTIME_OMIT},
+        {.tv_sec = modified_ns / 1000000000, .tv_nsec = modified_ns % 1000000000}};
+    idx_files_write(&f.files, "0.csv", (struct bytes){(uint8_t *)(uintptr_t) "1,2,3,4\n", 8});
+    assert_int_equal(utimensat(AT_FDCWD, f.paths.path[0], times, 0), 0);
+    assert_int_equal(csv_index(&x, &f.paths, &quoted, false, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(text_index_rows(&x), 2); /* it was not read again */
+    assert_int_equal(x.file[0].entry[0].sum, first.file[0].entry[0].sum);
+    text_index_close(&x);
+    assert_int_equal(csv_index(&x, &f.paths, &quoted, true, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(text_index_rows(&x), 0); /* other keys */
+    text_index_close(&x);
+    assert_int_equal(csv_index(&x, &f.paths, &quoted, false, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(text_index_rows(&x), 1);
+    text_index_close(&x);
+    idx_files_write(&f.files, "0.csv", (struct bytes){(uint8_t *)(uintptr_t) "1,2\n3,4\n", 8});
+    const struct timespec later[] = {times[0],
+                                     {.tv_sec = times[1].tv_sec + 1, .tv_nsec = times[1].tv_nsec}};
+    assert_int_equal(utimensat(AT_FDCWD, f.paths.path[0], later, 0), 0);
+    assert_int_equal(csv_index(&x, &f.paths, &quoted, false, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(text_index_rows(&x), 2);
+    text_index_close(&x);
+    idx_files_write(&f.files, "index", (struct bytes){(uint8_t *)(uintptr_t) "damaged", 7});
+    assert_int_equal(csv_index(&x, &f.paths, &quoted, false, cell, kept, f.pool, &f.e), ERR_OK);
+    text_index_close(&x);
+    text_index_close(&first);
+    teardown(&f);
+}
+
 static void an_index_fails_cleanly_at_each_allocation(void **state)
 {
     (void)state;
@@ -504,6 +654,10 @@ int main(void)
         cmocka_unit_test(files_that_cannot_be_indexed_are_refused_by_name),
         cmocka_unit_test(a_file_that_changes_after_its_size_was_taken_is_refused),
         cmocka_unit_test(parts_that_do_not_fit_are_refused),
+        cmocka_unit_test(an_index_is_the_same_from_its_bytes),
+        cmocka_unit_test(bytes_with_one_that_differs_are_refused),
+        cmocka_unit_test(damaged_bytes_are_refused_or_find_rows_within_their_files),
+        cmocka_unit_test(an_index_is_kept_while_names_sizes_and_times_agree),
         cmocka_unit_test(an_index_fails_cleanly_at_each_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

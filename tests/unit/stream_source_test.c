@@ -110,7 +110,7 @@ static enum err stream(struct fixture *f, uint32_t window, uint64_t budget_bytes
         .delimiter = ',', .quotes = true, .comment = "#", .comment_bytes = 1};
     f->reading = (struct reading){.job = &f->job, .schema = f->d.table.schema};
     must(f, csv_index(&f->x, &f->paths, &g, f->job.data.csv.header == HEADER_NAMES, CELL_BYTES,
-                      f->pool, &f->e));
+                      NULL, f->pool, &f->e));
     assert_int_equal(text_index_rows(&f->x), f->d.rows);
     must(f, csv_index_reader(&f->reader, &f->reading, &f->x, &f->paths, &f->e));
     lanes_init(&f->lanes, f->d.rows, BATCH, LANES, window, 2, 11);

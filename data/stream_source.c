@@ -277,18 +277,18 @@ static void stream_want(struct source *of, uint64_t id, uint64_t end_id, uint32_
 }
 
 /* The next group of a lane, in a slot that is free for it. NULL: it is there, nobody has needed the one before it yet, or there is
- * no memory. */
+ * no memory. A lane without rows has no group that is there. */
 static struct group *next_group(struct stream *s, uint32_t lane, uint64_t *number)
 {
     const struct lane *l = &s->lane[lane];
     const struct group *now = lane_slot(s, lane, l->place);
     struct group *g = lane_slot(s, lane, l->place + 1);
-    *number = (l->place + 1) % groups_of(s, lane);
-    if (!l->wanted || g == now || now->state != GROUP_READY || g->state == GROUP_READING ||
-        g->users || (g->state == GROUP_READY && g->number == *number))
+    if (!l->wanted || g == now || now->state != GROUP_READY)
         return NULL;
-    const uint64_t freed = group_bytes(g);
-    return s->held_bytes - freed + group_bytes(now) <= s->budget_bytes ? g : NULL;
+    *number = (l->place + 1) % groups_of(s, lane);
+    if (g->state == GROUP_READING || g->users || (g->state == GROUP_READY && g->number == *number))
+        return NULL;
+    return s->held_bytes - group_bytes(g) + group_bytes(now) <= s->budget_bytes ? g : NULL;
 }
 
 static void *read_ahead(void *ctx)

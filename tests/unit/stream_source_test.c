@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "data/readers.h"
 #include "tests/lib/idx_files.h"
@@ -222,6 +223,25 @@ static void leaves_are_those_of_a_load_of_all_rows(void **state)
     }
 }
 
+/* The first file alone has 3 rows or fewer, and there are 4 lanes. */
+static void lanes_without_rows_have_empty_leaves(void **state)
+{
+    (void)state;
+    enum { LONG = 20000 }; /* batches: meanwhile the thread looks for groups to read ahead */
+    struct fixture f;
+    setup(&f, true, 0, "skip");
+    load(&f);
+    must(&f, stream(&f, 40, 1 << 30));
+    struct buffers b = buffers_new(&f, BATCH);
+    assert_in_range(f.d.rows, 1, LANES - 1);
+    f.source->type->want(f.source, 0, LONG, 0, LANES);
+    for (uint64_t id = 0; id < LONG; id++)
+        for (uint32_t lane = 0; lane < LANES; lane++)
+            assert_true(has_leaf(&f, &b, id, lane));
+    buffers_free(&b);
+    teardown(&f);
+}
+
 /* ---- many threads, and lanes that come and go ---- */
 
 struct thread {
@@ -400,6 +420,47 @@ static void a_file_that_changes_is_refused_by_its_name(void **state)
     teardown(&f);
 }
 
+/* An allocation that fails while the thread reads ahead is no error of a leaf. */
+static void memory_that_runs_out_is_an_error_that_passes(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, true, 100, "skip");
+    load(&f);
+    must(&f, stream(&f, 40, 1 << 30));
+    stream_source_free(f.source);
+    f.source = NULL;
+    f.reader->type->free(f.reader);
+    f.reader = NULL;
+    unsigned failed = 0;
+    for (long n = 0, fired = 1; fired; n++) {
+        struct leaf_buffer *buffer = NULL;
+        struct leaf leaf;
+        mem_fail_at(n);
+        enum err err = csv_index_reader(&f.reader, &f.reading, &f.x, &f.paths, &f.e);
+        if (!err)
+            err = stream_source_new(&f.source, f.reader, &f.lanes, &f.order, &f.d.contents, 1 << 30,
+                                    &f.e);
+        if (!err)
+            err = leaf_buffer_new(&buffer, &f.source->form, BATCH, LEAF_ALL, &f.e);
+        for (uint64_t id = 0; id < lanes_batches(&f.lanes) && !err; id++)
+            err = f.source->type->leaf(f.source, id, 2, buffer, &leaf, &f.e);
+        fired = mem_fail_fired();
+        mem_fail_at(-1);
+        assert_true(err == ERR_OK || (fired && err == ERR_NOMEM));
+        failed += err != ERR_OK;
+        leaf_buffer_free(buffer);
+        if (f.source)
+            stream_source_free(f.source);
+        f.source = NULL;
+        if (f.reader)
+            f.reader->type->free(f.reader);
+        f.reader = NULL;
+    }
+    assert_true(failed > 10);
+    teardown(&f);
+}
+
 /* Whether the line of the file that the message names, as PATH:LINE, begins so. */
 static bool names_line(const char *message, const char *beginning)
 {
@@ -431,11 +492,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(leaves_are_those_of_a_load_of_all_rows),
+        cmocka_unit_test(lanes_without_rows_have_empty_leaves),
         cmocka_unit_test(threads_get_the_same_leaves_while_lanes_change),
         cmocka_unit_test(a_process_reads_the_rows_of_its_lanes_once_an_epoch),
         cmocka_unit_test(blocks_are_those_of_a_load_of_all_rows),
         cmocka_unit_test(lanes_that_do_not_fit_the_memory_are_refused),
         cmocka_unit_test(a_file_that_changes_is_refused_by_its_name),
+        cmocka_unit_test(memory_that_runs_out_is_an_error_that_passes),
         cmocka_unit_test(a_bad_row_is_refused_with_its_line_if_none_may_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,6 +47,7 @@ struct stream {
         lock; /* of all below; the cells of a group belong to its reader, and then to all */
     pthread_cond_t work, changed;
     bool quit;
+    uint64_t end_id; /* of the batches that are wanted */
     uint64_t held_bytes;
     struct lane *lane; /* (microbatches) */
 };
@@ -266,8 +267,8 @@ static void stream_want(struct source *of, uint64_t id, uint64_t end_id, uint32_
 {
     struct stream *s = (struct stream *)of;
     (void)id;
-    (void)end_id;
     pthread_mutex_lock(&s->lock);
+    s->end_id = end_id;
     for (uint32_t j = 0; j < s->lanes.lanes; j++) {
         s->lane[j].wanted = j >= first_leaf && j - first_leaf < leaves;
         drop_unwanted(s, j);
@@ -276,14 +277,23 @@ static void stream_want(struct source *of, uint64_t id, uint64_t end_id, uint32_
     pthread_mutex_unlock(&s->lock);
 }
 
-/* The next group of a lane, in a slot that is free for it. NULL: it is there, nobody has needed the one before it yet, or there is
- * no memory. A lane without rows has no group that is there. */
+/* The first batch with rows of the group at this place of the lane. */
+static uint64_t first_batch(const struct stream *s, uint32_t lane, uint64_t place)
+{
+    const struct lanes *l = &s->lanes;
+    const uint64_t groups = groups_of(s, lane);
+    return place / groups * lanes_batches(l) + place % groups * l->mix * l->window / l->batch_rows;
+}
+
+/* The next group of a lane, in a slot that is free for it. NULL: it is there, it is not wanted, nobody has needed the one before it yet, or
+ * there is no memory. A lane without rows has no group that is there. */
 static struct group *next_group(struct stream *s, uint32_t lane, uint64_t *number)
 {
     const struct lane *l = &s->lane[lane];
     const struct group *now = lane_slot(s, lane, l->place);
     struct group *g = lane_slot(s, lane, l->place + 1);
-    if (!l->wanted || g == now || now->state != GROUP_READY)
+    if (!l->wanted || g == now || now->state != GROUP_READY ||
+        first_batch(s, lane, l->place + 1) >= s->end_id)
         return NULL;
     *number = (l->place + 1) % groups_of(s, lane);
     if (g->state == GROUP_READING || g->users || (g->state == GROUP_READY && g->number == *number))
@@ -356,6 +366,7 @@ enum err stream_source_new(struct source **out, struct row_reader *reader,
                              .reader = reader,
                              .lanes = *lanes,
                              .budget_bytes = budget_bytes,
+                             .end_id = UINT64_MAX,
                              .lane = lane};
         err = check_memory(s, e);
     }

@@ -336,6 +336,7 @@ static struct counting *count_reads(struct fixture *f)
 static void a_process_reads_the_rows_of_its_lanes_once_an_epoch(void **state)
 {
     (void)state;
+    enum { LONG = 20000 };
     struct fixture f;
     setup(&f, true, 900, "skip");
     load(&f);
@@ -348,6 +349,8 @@ static void a_process_reads_the_rows_of_its_lanes_once_an_epoch(void **state)
     for (uint64_t id = 0; id < 3 * batches; id++)
         for (uint32_t lane = 1; lane < 3; lane++)
             assert_true(has_leaf(&f, &b, id, lane));
+    for (int i = 0; i < LONG; i++) /* meanwhile the thread looks for groups to read ahead */
+        assert_true(has_leaf(&f, &b, 3 * batches - 1, 1));
     stream_source_free(f.source);
     f.source = NULL;
     assert_int_equal(atomic_load(&c->rows), 3 * own);

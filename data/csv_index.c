@@ -441,24 +441,40 @@ static enum err make_index(struct text_index *x, const struct paths *paths,
     return err;
 }
 
-/* A hash of the files' names, and of what tells rows from others. */
-static uint64_t hash_of(const struct paths *paths, const struct csv_grammar *g, bool headers,
-                        uint64_t cell_bytes)
+static uint64_t hash_names(const struct paths *paths)
 {
-    char text[64];
-    const int n = snprintf(text, sizeof text, "%d %d %d %d %d %" PRIu64, g->delimiter, g->quotes,
-                           g->trim, g->escape, headers, cell_bytes);
-    uint64_t hash = XXH3_64bits(text, (size_t)n);
-    hash = XXH3_64bits_withSeed(g->comment, g->comment_bytes, hash);
+    uint64_t hash = paths->count;
     for (size_t i = 0; i < paths->count; i++)
         hash = XXH3_64bits_withSeed(paths->path[i], strlen(paths->path[i]) + 1, hash);
     return hash;
 }
 
-/* Whether the files have the sizes and the times of the index. */
+/* A hash of what tells rows from others. */
+static uint64_t hash_of(const struct csv_grammar *g, bool headers, uint64_t cell_bytes)
+{
+    char text[64];
+    const int n = snprintf(text, sizeof text, "%d %d %d %d %d %" PRIu64, g->delimiter, g->quotes,
+                           g->trim, g->escape, headers, cell_bytes);
+    return XXH3_64bits_withSeed(g->comment, g->comment_bytes, XXH3_64bits(text, (size_t)n));
+}
+
+/* An index that others have made, or an earlier release. */
+static enum err unpack(struct text_index *x, const struct csv_grammar *g, bool headers,
+                       uint64_t cell_bytes, const uint8_t *in, size_t bytes, struct errmsg *e)
+{
+    enum err err = text_index_unpack(x, hash_of(g, headers, cell_bytes), in, bytes, e);
+    if (err)
+        return err;
+    if (x->cell_bytes == cell_bytes && x->headers == headers && x->files)
+        return ERR_OK;
+    text_index_close(x);
+    return err_set(e, ERR_CORRUPT, "the index of the data is damaged");
+}
+
+/* Whether the files have the names, the sizes and the times of the index. */
 static bool is_of_now(const struct text_index *x, const struct paths *paths)
 {
-    bool is = x->files == paths->count;
+    bool is = x->files == paths->count && x->names == hash_names(paths);
     for (uint32_t i = 0; i < x->files && is; i++) {
         struct stat st;
         is = stat(paths->path[i], &st) == 0 && (uint64_t)st.st_size == x->file[i].bytes &&
@@ -468,15 +484,15 @@ static bool is_of_now(const struct text_index *x, const struct paths *paths)
 }
 
 /* The index in the file `kept`. False: there is none, or it is not of these files as they are now. */
-static bool find_kept(struct text_index *x, const struct paths *paths, uint64_t hash,
-                      const char *kept)
+static bool find_kept(struct text_index *x, const struct paths *paths, const struct csv_grammar *g,
+                      bool headers, uint64_t cell_bytes, const char *kept)
 {
     struct errmsg e;
     uint8_t *data = NULL;
     size_t bytes = 0;
     enum err err = files_read_regular(kept, SIZE_MAX / 2, &data, &bytes, &e);
     if (!err)
-        err = text_index_unpack(x, hash, data, bytes, &e);
+        err = unpack(x, g, headers, cell_bytes, data, bytes, &e);
     mem_free(data);
     if (err && err != ERR_NOTFOUND)
         log_info("%s: %s; the data are indexed again", kept, e.text);
@@ -489,30 +505,75 @@ static bool find_kept(struct text_index *x, const struct paths *paths, uint64_t 
     return true;
 }
 
-/* A job can train without it. */
-static void keep_index(const struct text_index *x, uint64_t hash, const char *kept)
+static enum err keep_index(const struct text_index *x, const struct csv_grammar *g,
+                           const char *kept, struct errmsg *e)
 {
-    struct errmsg e;
     uint8_t *data = NULL;
     size_t bytes;
-    enum err err = text_index_pack(x, hash, &data, &bytes, &e);
+    enum err err = text_index_pack(x, hash_of(g, x->headers, x->cell_bytes), &data, &bytes, e);
     if (!err)
-        err = files_write(kept, data, bytes, &e);
+        err = files_write(kept, data, bytes, e);
     mem_free(data);
-    if (err)
-        log_warn("the index of the data is not kept, so the next start makes it again: %s", e.text);
+    return err;
 }
 
 enum err csv_index(struct text_index *x, const struct paths *paths, const struct csv_grammar *g,
                    bool headers, uint64_t cell_bytes, const char *kept, struct pool *pool,
                    struct errmsg *e)
 {
-    const uint64_t hash = hash_of(paths, g, headers, cell_bytes);
-    if (kept && find_kept(x, paths, hash, kept))
+    if (kept && find_kept(x, paths, g, headers, cell_bytes, kept))
         return ERR_OK;
     enum err err = make_index(x, paths, g, headers, cell_bytes, pool, e);
-    if (!err && kept)
-        keep_index(x, hash, kept);
+    if (err)
+        return err;
+    x->names = hash_names(paths);
+    err = kept ? keep_index(x, g, kept, e) : ERR_OK;
+    if (err)
+        text_index_close(x);
+    return err;
+}
+
+/* The times of another host's files say nothing here. */
+static enum err find_here(struct text_index_file *f, const char *path, struct errmsg *e)
+{
+    struct stat st;
+    int fd;
+    enum err err = open_data(&fd, path, e);
+    if (err)
+        return err_wrap(e, err, "%s: ", path);
+    const bool known = fstat(fd, &st) == 0;
+    const int error = errno;
+    files_close(&fd);
+    if (!known)
+        return err_set(e, err_of_errno(error), "%s: %s", path, strerror(error));
+    f->modified_ns = modified_ns(&st);
+    if ((uint64_t)st.st_size == f->bytes)
+        return ERR_OK;
+    return err_set(e, ERR_INPUT,
+                   "%s: it has %" PRIu64 " bytes here, and %" PRIu64
+                   " at the chief: data.train must name the same data everywhere",
+                   path, (uint64_t)st.st_size, f->bytes);
+}
+
+enum err csv_index_of_chief(struct text_index *x, const struct paths *paths,
+                            const struct csv_grammar *g, bool headers, uint64_t cell_bytes,
+                            const uint8_t *in, size_t bytes, struct errmsg *e)
+{
+    struct text_index made;
+    enum err err = unpack(&made, g, headers, cell_bytes, in, bytes, e);
+    if (err)
+        return err;
+    if (made.files != paths->count)
+        err = err_set(e, ERR_INPUT,
+                      "it names %zu files here, and %" PRIu32
+                      " at the chief: it must name the same data everywhere",
+                      paths->count, made.files);
+    for (uint32_t i = 0; i < made.files && !err; i++)
+        err = find_here(&made.file[i], paths->path[i], e);
+    if (err)
+        text_index_close(&made);
+    else
+        *x = made;
     return err;
 }
 
@@ -567,7 +628,9 @@ static enum err add_cell(struct reading_rows *r, uint32_t from, struct errmsg *e
     if (err)
         return err;
     if (XXH3_64bits(to, size) != x->file[r->file].entry[r->cell].sum)
-        return err_set(e, ERR_INPUT, "its bytes from %" PRIu64 " on are not those of the index",
+        return err_set(e, ERR_INPUT,
+                       "it has changed since it was indexed, at byte %" PRIu64
+                       " or behind it: restore it, or start again with --fresh",
                        r->cell * x->cell_bytes);
     memmove(to, to + from, size - from);
     r->bytes += size - from;
@@ -613,8 +676,8 @@ static enum err give_rows(struct reading_rows *r, struct errmsg *e)
     return err;
 }
 
-/* Make the text's whole rows, up to the last one's end, the piece's text. */
-static void set_piece(struct reading_rows *r)
+/* Make the text's whole rows, up to the last one's end, the piece's text. Returns how many ends p->mark has. */
+static size_t set_piece(struct reading_rows *r)
 {
     const struct csv_format *f = &r->of->format;
     struct csv_piece *p = &r->piece;
@@ -625,6 +688,19 @@ static void set_piece(struct reading_rows *r)
     p->line = r->line;
     p->marks = 0;
     csv_piece_grammar(p, f);
+    return ends;
+}
+
+/* Cells have longer rows, too, but the reader refuses them. ends: the piece's, in p->mark. */
+static enum err check_lengths(const struct reading_rows *r, size_t ends, struct errmsg *e)
+{
+    const struct csv_piece *p = &r->piece;
+    for (size_t i = 0, begin = 0; i < ends; begin = p->mark[i++] + (size_t)1)
+        if (p->mark[i] + (size_t)1 - begin > CSV_PIECE_BYTES)
+            return csv_refuse_long(e, r->text + begin, CSV_PIECE_BYTES,
+                                   r->line + csv_count(r->text, begin, '\n'),
+                                   &r->of->format.grammar);
+    return ERR_OK;
 }
 
 /* The whole rows of the text become rows of cells, and the text behind them stays. */
@@ -633,7 +709,9 @@ static enum err read_rows(struct reading_rows *r, struct errmsg *e)
     const struct csv_format *f = &r->of->format;
     const struct csv_file *file = &r->of->file[r->file];
     struct csv_piece *p = &r->piece;
-    set_piece(r);
+    enum err err = check_lengths(r, set_piece(r), e);
+    if (err)
+        return err;
     const size_t bytes = p->bytes;
     const uint64_t lines = csv_count(p->text, bytes, '\n'); /* before quotes are removed */
     p->field = file->field;
@@ -641,7 +719,7 @@ static enum err read_rows(struct reading_rows *r, struct errmsg *e)
     p->fields = file->fields;
     p->header = file->header;
     learned_clear(&p->learned, f->meaning.schema->inputs);
-    enum err err = csv_rows(p, f, e);
+    err = csv_rows(p, f, e);
     if (err)
         return err;
     err = give_rows(r, e);
@@ -664,7 +742,7 @@ static enum err begin_file(struct reading_rows *r, struct errmsg *e)
     file->path = r->of->paths->path[r->file];
     while (!err && !file->begun && r->cell < r->of->x->file[r->file].cells) {
         err = add_cell(r, 0, e);
-        set_piece(r);
+        (void)set_piece(r);
         if (!err && p->bytes)
             err = csv_file_skip_mark(p, &mark_bytes, e);
         if (!err && p->bytes)
@@ -683,7 +761,8 @@ static enum err read_on(struct reading_rows *r, uint32_t from, struct errmsg *e)
         if (r->bytes > CSV_PIECE_BYTES)
             return csv_refuse_long(e, r->text, CSV_PIECE_BYTES, r->line, &r->of->format.grammar);
         if (r->cell == f->cells)
-            return err_set(e, ERR_INPUT, " it has fewer rows than in the index");
+            return err_set(e, ERR_INPUT,
+                           " it has fewer rows than its index: start again with --fresh");
         err = add_cell(r, from, e);
         if (err)
             return err_wrap(e, err, " ");

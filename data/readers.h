@@ -145,12 +145,19 @@ struct row_reader {
 
 /* Index all rows, also bad ones: those that csv_rows reads. headers: each file begins with one. cell_bytes:
  * TEXT_INDEX_CELL_BYTES, but tests have small cells. kept: a file that has the index, if the names, sizes and times of the files are those of
- * now, or gets it; NULL: none. Uses less than 1 MiB in each thread, and the index. Owns: text_index_close.
+ * now, or gets it; NULL: none. csv_index_of_chief reads the same bytes. Uses less than 1 MiB in each thread, and the index. Owns: text_index_close.
  * Errors: ERR_INPUT: a file that cannot be read, is compressed or no text, changes meanwhile, or has a row that does not end, or
  * covers whole cells of CSV_PIECE_BYTES or more; ERR_IO; ERR_NOMEM. They name the file. */
 enum err csv_index(struct text_index *x, const struct paths *paths, const struct csv_grammar *g,
                    bool headers, uint64_t cell_bytes, const char *kept, struct pool *pool,
                    struct errmsg *e) MUST_CHECK;
+
+/* Take the bytes of a kept index, which another process has made of files that are the same here, whatever their names and times.
+ * Owns: text_index_close. Errors: ERR_INPUT: a file that cannot be read, or has another size; another number of them;
+ * ERR_NOTFOUND: the index is of another grammar; ERR_CORRUPT; ERR_NOMEM. */
+enum err csv_index_of_chief(struct text_index *x, const struct paths *paths,
+                            const struct csv_grammar *g, bool headers, uint64_t cell_bytes,
+                            const uint8_t *in, size_t bytes, struct errmsg *e) MUST_CHECK;
 
 /* Scan the cells [p->first_cell, + p->cells) of file p->file, which is `path`, and which the index has the size of. Pure in the
  * file's bytes. Errors: ERR_INPUT, ERR_IO, ERR_NOMEM, with the path. Thread: any. */

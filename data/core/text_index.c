@@ -151,7 +151,7 @@ void text_index_close(struct text_index *x)
 struct packed_head {
     char magic[8];
     uint64_t sum; /* XXH3 of all bytes behind it */
-    uint64_t of, cell_bytes;
+    uint64_t of, names, cell_bytes;
     uint32_t headers, files;
 };
 struct packed_file {
@@ -165,8 +165,11 @@ enum { SUMMED = offsetof(struct packed_head, of) };
 enum err text_index_pack(const struct text_index *x, uint64_t of, uint8_t **out, size_t *bytes,
                          struct errmsg *e)
 {
-    struct packed_head head = {
-        .of = of, .cell_bytes = x->cell_bytes, .headers = x->headers, .files = x->files};
+    struct packed_head head = {.of = of,
+                               .names = x->names,
+                               .cell_bytes = x->cell_bytes,
+                               .headers = x->headers,
+                               .files = x->files};
     size_t all = sizeof head + x->files * sizeof(struct packed_file);
     memcpy(head.magic, magic, sizeof magic);
     for (uint32_t i = 0; i < x->files; i++)
@@ -251,10 +254,11 @@ enum err text_index_unpack(struct text_index *x, uint64_t of, const uint8_t *in,
         head.files > (bytes - sizeof head) / sizeof(struct packed_file))
         return err_set(e, ERR_CORRUPT, "the index of the data is damaged");
     if (head.of != of)
-        return err_set(e, ERR_NOTFOUND, "the index is of other files, or of other keys of data");
+        return err_set(e, ERR_NOTFOUND, "the index is of a job with other keys of data");
     enum err err = text_index_init(&made, head.files, head.cell_bytes, head.headers, e);
     if (!err && !unpack_files(&made, in + sizeof head, in + bytes, &err, e))
         err = err_set(e, ERR_CORRUPT, "the index of the data is damaged");
+    made.names = head.names;
     if (err)
         text_index_close(&made);
     else

@@ -61,7 +61,8 @@ struct text_index_file {
 
 struct text_index {
     uint64_t cell_bytes;
-    bool headers; /* the first row of each file is a header, and no row of the data */
+    uint64_t names; /* a hash of the files' names; for the caller */
+    bool headers;   /* the first row of each file is a header, and no row of the data */
     uint32_t files;
     struct text_index_file *file;
 };
@@ -92,7 +93,7 @@ struct text_index_place {
 struct text_index_place text_index_find(const struct text_index *x, uint64_t row);
 void text_index_close(struct text_index *x);
 
-/* As bytes, to be kept or sent. of: a hash of all else that it depends on: the names of the files, the grammar of their text. *out:
+/* As bytes, to be kept or sent. of: a hash of all else that it depends on: the grammar of the text. *out:
  * (*bytes), the caller's (mem_free). All parts are joined. Errors: ERR_NOMEM. */
 enum err text_index_pack(const struct text_index *x, uint64_t of, uint8_t **out, size_t *bytes,
                          struct errmsg *e) MUST_CHECK;

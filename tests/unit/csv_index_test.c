@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <xxhash.h>
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "common/process/files.h"
 #include "data/csv_rows.h"
 #include "data/readers.h"
 #include "data/dataset.h"
@@ -605,6 +607,11 @@ static void an_index_is_kept_while_names_sizes_and_times_agree(void **state)
     assert_int_equal(text_index_rows(&x), 2); /* it was not read again */
     assert_int_equal(x.file[0].entry[0].sum, first.file[0].entry[0].sum);
     text_index_close(&x);
+    struct csv_grammar other = quoted;
+    other.delimiter = ';';
+    assert_int_equal(csv_index(&x, &f.paths, &other, false, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(text_index_rows(&x), 1);
+    text_index_close(&x);
     assert_int_equal(csv_index(&x, &f.paths, &quoted, true, cell, kept, f.pool, &f.e), ERR_OK);
     assert_int_equal(text_index_rows(&x), 0); /* other keys */
     text_index_close(&x);
@@ -622,6 +629,88 @@ static void an_index_is_kept_while_names_sizes_and_times_agree(void **state)
     assert_int_equal(csv_index(&x, &f.paths, &quoted, false, cell, kept, f.pool, &f.e), ERR_OK);
     text_index_close(&x);
     text_index_close(&first);
+    teardown(&f);
+}
+
+/* Files of another host have other names and other times. */
+static void an_index_is_taken_for_the_same_files_elsewhere(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char kept[300];
+    const struct timespec epoch[] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1}};
+    uint8_t *packed;
+    size_t bytes;
+    struct text_index x, again;
+    const uint64_t cell = 64;
+    setup(&f, 2);
+    put(&f, "1,2\n3,4\n", 8);
+    snprintf(kept, sizeof kept, "%s/index", f.files.dir);
+    assert_int_equal(csv_index(&x, &f.paths, &quoted, false, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(files_read(kept, 1 << 20, &packed, &bytes, &f.e), ERR_OK);
+    idx_files_write(&f.files, "b.csv", (struct bytes){(uint8_t *)(uintptr_t) "1,2\n3,4\n", 8});
+    paths_close(&f.paths);
+    f.paths = (struct paths){0};
+    const char *there = idx_files_path(&f.files, "b.csv");
+    assert_int_equal(paths_add(&f.paths, there, &f.e), ERR_OK);
+    assert_int_equal(utimensat(AT_FDCWD, there, epoch, 0), 0);
+    assert_int_equal(
+        csv_index_of_chief(&again, &f.paths, &quoted, false, cell, packed, bytes, &f.e), ERR_OK);
+    assert_int_equal(text_index_rows(&again), 2);
+    assert_int_equal(again.file[0].modified_ns, 1000000000); /* so that later changes are seen */
+    text_index_close(&again);
+    /* not for others: other cells, another number of files, another size, no file */
+    assert_int_equal(csv_index_of_chief(&again, &f.paths, &quoted, true, cell, packed, bytes, &f.e),
+                     ERR_NOTFOUND);
+    assert_int_equal(csv_index_of_chief(&again, &f.paths, &quoted, false, 128, packed, bytes, &f.e),
+                     ERR_NOTFOUND);
+    idx_files_write(&f.files, "b.csv", (struct bytes){(uint8_t *)(uintptr_t) "1,2\n3,4,\n", 9});
+    assert_int_equal(
+        csv_index_of_chief(&again, &f.paths, &quoted, false, cell, packed, bytes, &f.e), ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "9 bytes here, and 8 at the chief"));
+    unlink(there);
+    assert_int_equal(
+        csv_index_of_chief(&again, &f.paths, &quoted, false, cell, packed, bytes, &f.e), ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "b.csv: No such file"));
+    assert_int_equal(paths_add(&f.paths, there, &f.e), ERR_OK);
+    assert_int_equal(
+        csv_index_of_chief(&again, &f.paths, &quoted, false, cell, packed, bytes, &f.e), ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "2 files here, and 1 at the chief"));
+    free(f.text[0]);
+    paths_close(&f.paths);
+    f.paths = (struct paths){0};
+    mem_free(packed);
+    text_index_close(&x);
+    teardown(&f);
+}
+
+/* It says which cells and headers it has, and the hash that it says does not prove it. */
+static void an_index_that_contradicts_itself_is_refused(void **state)
+{
+    (void)state;
+    enum { CELL_BYTES_AT = 32, HEADERS_AT = 40 };
+    struct fixture f;
+    char kept[300];
+    uint8_t *packed;
+    size_t bytes;
+    struct text_index x;
+    setup(&f, 2);
+    put(&f, "1,2\n3,4\n", 8);
+    snprintf(kept, sizeof kept, "%s/index", f.files.dir);
+    assert_int_equal(csv_index(&x, &f.paths, &quoted, false, 64, kept, f.pool, &f.e), ERR_OK);
+    text_index_close(&x);
+    assert_int_equal(files_read(kept, 1 << 20, &packed, &bytes, &f.e), ERR_OK);
+    assert_int_equal(packed[CELL_BYTES_AT], 64);
+    packed[CELL_BYTES_AT] = 32;
+    sum_again(packed, bytes);
+    assert_int_equal(csv_index_of_chief(&x, &f.paths, &quoted, false, 64, packed, bytes, &f.e),
+                     ERR_CORRUPT);
+    packed[CELL_BYTES_AT] = 64;
+    packed[HEADERS_AT] = 1;
+    sum_again(packed, bytes);
+    assert_int_equal(csv_index_of_chief(&x, &f.paths, &quoted, false, 64, packed, bytes, &f.e),
+                     ERR_CORRUPT);
+    mem_free(packed);
     teardown(&f);
 }
 
@@ -658,6 +747,8 @@ int main(void)
         cmocka_unit_test(bytes_with_one_that_differs_are_refused),
         cmocka_unit_test(damaged_bytes_are_refused_or_find_rows_within_their_files),
         cmocka_unit_test(an_index_is_kept_while_names_sizes_and_times_agree),
+        cmocka_unit_test(an_index_is_taken_for_the_same_files_elsewhere),
+        cmocka_unit_test(an_index_that_contradicts_itself_is_refused),
         cmocka_unit_test(an_index_fails_cleanly_at_each_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -421,7 +421,7 @@ static void a_file_that_changes_is_refused_by_its_name(void **state)
     f.x.file[2].modified_ns--;
     for (uint64_t i = 0; i < f.x.file[2].cells; i++)
         f.x.file[2].entry[i].sum++;
-    refuses_leaf(&f, ERR_INPUT, "its bytes from ");
+    refuses_leaf(&f, ERR_INPUT, "it has changed since it was indexed, at byte ");
     teardown(&f);
 }
 
@@ -493,6 +493,51 @@ static void a_bad_row_is_refused_with_its_line_if_none_may_be(void **state)
     teardown(&f);
 }
 
+static enum err visit_nothing(void *ctx, const uint32_t *cells, size_t n, struct errmsg *e)
+{
+    (void)ctx, (void)cells, (void)n, (void)e;
+    return ERR_OK;
+}
+
+/* As the reader of all rows refuses them, wherever they are in their cells. */
+static void a_row_longer_than_a_piece_is_refused_wherever_it_begins(void **state)
+{
+    (void)state;
+    const struct csv_grammar g = {
+        .delimiter = ',', .quotes = true, .comment = "#", .comment_bytes = 1};
+    enum { LONG = 600 << 10, LEAST = 500 << 10 };
+    char *text = malloc(4 << 20);
+    assert_non_null(text);
+    for (int longer = 0; longer < 2; longer++)
+        for (uint64_t before = 1; before < 3000; before += 900) {
+            struct fixture f;
+            setup(&f, true, 40, "skip");
+            load(&f);
+            size_t n = (size_t)sprintf(text, "y,age,town,user,tags,note,w\n");
+            for (uint64_t k = 0; k < before; k++)
+                n += (size_t)sprintf(text + n, "1,%d,a,7,1 2,%0150d,1\n", 2, 0);
+            n += (size_t)sprintf(text + n, "0,3,a,8,3,%0*d,2\n", longer ? LONG : LEAST, 0);
+            n += (size_t)sprintf(text + n, "0,3,a,8,3,note,2\n");
+            idx_files_write(&f.files, "2.csv", (struct bytes){(uint8_t *)text, n});
+            f.reading = (struct reading){.job = &f.job, .schema = f.d.table.schema};
+            enum err err =
+                csv_index(&f.x, &f.paths, &g, true, TEXT_INDEX_CELL_BYTES, NULL, f.pool, &f.e);
+            const uint64_t rows = err ? 0 : text_index_rows(&f.x);
+            if (!err)
+                err = csv_index_reader(&f.reader, &f.reading, &f.x, &f.paths, &f.e);
+            if (!err)
+                err = f.reader->type->read(f.reader, rows - 2, rows, visit_nothing, NULL, &f.e);
+            assert_int_equal(err, longer ? ERR_INPUT : ERR_OK);
+            char where[64];
+            snprintf(where, sizeof where, "2.csv:%d: a row of more than 524288 bytes",
+                     (int)before + 2);
+            if (longer && !strstr(f.e.text, where))
+                fail_msg("not %s: %s", where, f.e.text);
+            teardown(&f);
+        }
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,6 +550,7 @@ int main(void)
         cmocka_unit_test(a_file_that_changes_is_refused_by_its_name),
         cmocka_unit_test(memory_that_runs_out_is_an_error_that_passes),
         cmocka_unit_test(a_bad_row_is_refused_with_its_line_if_none_may_be),
+        cmocka_unit_test(a_row_longer_than_a_piece_is_refused_wherever_it_begins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

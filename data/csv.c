@@ -1489,8 +1489,11 @@ static void say_spilled(const struct reading *r, const struct table *t)
     if (bytes)
         log_info(
             "%s: %" PRIu64
-            " MiB of its rows are in a file in %s, because data.memory_mb has no room for them",
-            r->key, (bytes >> 20) + 1, spill_folder(t->spill));
+            " MiB of its rows are in a file in %s, because data.memory_mb has no room for them%s",
+            r->key, (bytes >> 20) + 1, spill_folder(t->spill),
+            !r->eval && r->job->data.format == DATA_CSV && r->job->training.update == UPDATE_SYNC
+                ? "; with data.order: stream they stay in data.train"
+                : "");
 }
 
 static enum err load(struct dataset *d, const struct reading *r, struct pool *pool,
@@ -1558,6 +1561,90 @@ static enum err take_given(struct table_schema *s, const struct reading *r, stru
     return err;
 }
 
+/* ---- a stream ---- */
+
+/* The lesson of all rows for an input, and how it does without; NULL: none. */
+static const char *lesson(const struct schema_input *in)
+{
+    if (in->kind == COLUMN_CATEGORY)
+        return in->learns ? "its words: list them (vocabulary), or make it a key" : NULL;
+    if (in->bucketing == BUCKETS_BORDERS)
+        return NULL;
+    if (in->bucketing != BUCKETS_NONE)
+        return "its buckets: set borders";
+    if (in->scale == SCALE_STANDARD || in->scale == SCALE_MIN_MAX)
+        return "its scale: use log1p, log2, none or buckets with borders";
+    return in->missing == MISSING_MEAN ? "a mean for missing numbers: set missing: {value: 0} or "
+                                         "refuse"
+                                       : NULL;
+}
+
+bool dataset_learns(const struct table_schema *s, struct errmsg *why)
+{
+    for (uint32_t i = 0; i < s->inputs; i++) {
+        const char *what = lesson(&s->input[i]);
+        if (!what)
+            continue;
+        (void)err_set(why, ERR_INPUT,
+                      "with data.order: stream no process reads all rows before it trains, and "
+                      "column %s would learn from them %s; or train on a part of the data in "
+                      "data.order: shuffled, and continue with another checkpoint.run and "
+                      "data.encoding: keep",
+                      s->input[i].name[0] ? SHOWN(s->input[i].name) : "without a name", what);
+        return true;
+    }
+    return false;
+}
+
+/* Facts that are not known of the data are taken to be so: exported models read buckets in float64. */
+static enum err learn_nothing(struct table *t, struct errmsg *e)
+{
+    struct pool *pool = NULL;
+    if (dataset_learns(t->schema, e))
+        return ERR_INPUT;
+    enum err err = pool_new(&pool, 1, e);
+    if (!err)
+        err = table_learn(t, NULL, pool, e);
+    for (uint32_t i = 0; i < t->schema->inputs && !err; i++)
+        t->schema->input[i].needs_double |= t->schema->input[i].bucketing != BUCKETS_NONE;
+    pool_free(pool);
+    return err;
+}
+
+/* Words that the data have and the checkpoint has not would be found by reading all rows. */
+static enum err keep_given(struct table_schema *s, const struct reading *r, struct errmsg *e)
+{
+    struct encoding_given as_it_is = *r->given;
+    struct reading kept = *r;
+    for (uint32_t i = 0; i < s->inputs; i++)
+        if (r->given->extends && s->input[i].learns)
+            return err_set(e, ERR_INPUT,
+                           "column %s: with data.order: stream no new words are learned: set "
+                           "data.encoding: keep, by which they are unknown",
+                           SHOWN(s->input[i].name));
+    as_it_is.extends = false;
+    kept.given = &as_it_is;
+    enum err err = take_given(s, &kept, e);
+    return err ? err : schema_place_features(s, e);
+}
+
+static enum err csv_begin_stream(struct dataset *d, struct reading *r, struct errmsg *e)
+{
+    enum err err = schema_of_job(&d->table.schema, r->job, e);
+    if (!err)
+        err = spill_new(&d->table.spill, r->job, e);
+    if (err)
+        return err;
+    table_begin(&d->table);
+    err = encoding_given_teaches(r->given) ? keep_given(d->table.schema, r, e)
+                                           : learn_nothing(&d->table, e);
+    if (!err)
+        err = dataset_set_shape(d, r, "data.columns", 0, 1, &d->table.schema->features, e);
+    r->schema = d->table.schema;
+    r->spill = d->table.spill;
+    return err;
+}
+
 static enum err csv_load(struct dataset *d, const struct reading *r, struct errmsg *e)
 {
     struct pool *pool = NULL;
@@ -1571,9 +1658,7 @@ static enum err csv_load(struct dataset *d, const struct reading *r, struct errm
         d->table.schema = table_schema_ref(r->schema);
         d->table.spill = r->spill ? spill_ref(r->spill) : NULL;
     } else {
-        err = schema_new(&d->table.schema, &r->job->data.csv, e);
-        if (!err)
-            err = schema_look_up(d->table.schema, r->job, e);
+        err = schema_of_job(&d->table.schema, r->job, e);
         if (!err && r->given)
             err = take_given(d->table.schema, r, e);
         if (!err)
@@ -1589,6 +1674,6 @@ static enum err csv_load(struct dataset *d, const struct reading *r, struct errm
     return err;
 }
 
-const struct reader_type reader_csv = {.load = csv_load};
+const struct reader_type reader_csv = {.load = csv_load, .begin_stream = csv_begin_stream};
 const struct reader_type reader_libsvm = {.load = csv_load};
 const struct reader_type reader_parquet = {.load = csv_load};

@@ -274,6 +274,7 @@ struct build {
     struct text_index *x;
     const struct paths *paths;
     const struct csv_grammar *g;
+    size_t row_bytes;
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t joined;
     uint32_t next_file;
@@ -333,7 +334,7 @@ static void index_parts(void *ctx, uint32_t thread)
 
 /* True if the file ends in quotes or behind an escape, or a row covers so many cells that the reader refuses it. *cell: the last
  * one before it in which a record begins. */
-static bool is_endless(const struct text_index *x, uint32_t file, uint64_t *cell)
+static bool is_endless(const struct text_index *x, uint32_t file, size_t row_bytes, uint64_t *cell)
 {
     const struct text_index_file *f = &x->file[file];
     const enum csv_place place = f->state % CSV_PLACES;
@@ -346,7 +347,7 @@ static bool is_endless(const struct text_index *x, uint32_t file, uint64_t *cell
             covered = 0;
             *cell = i;
         }
-        if (covered >= CSV_PIECE_BYTES)
+        if (covered >= row_bytes)
             return true;
     }
     return place == PLACE_QUOTED || place == PLACE_QUOTED_ESCAPED || place == PLACE_ESCAPED;
@@ -355,10 +356,10 @@ static bool is_endless(const struct text_index *x, uint32_t file, uint64_t *cell
 /* The error of the row that begins in the cell and does not end, in the reader's words. */
 static enum err refuse_endless(const struct text_index *x, const struct text_index_file *f,
                                uint64_t cell, const char *path, const struct csv_grammar *g,
-                               struct errmsg *e)
+                               size_t row_bytes, struct errmsg *e)
 {
     const uint64_t at = cell * x->cell_bytes + f->entry[cell].first;
-    const size_t most = (size_t)x->cell_bytes + CSV_PIECE_BYTES + 1;
+    const size_t most = (size_t)x->cell_bytes + row_bytes + 1;
     const size_t bytes = f->bytes - at < most ? (size_t)(f->bytes - at) : most;
     char *text = mem_zalloc(bytes + CSV_SCAN_PAD, 1);
     int fd = -1;
@@ -367,7 +368,7 @@ static enum err refuse_endless(const struct text_index *x, const struct text_ind
     if (!err)
         err = read_exactly(fd, text, bytes, at, e);
     files_close(&fd);
-    while (!err && (row = csv_scan_row(text + begin, bytes - begin, g)) && row <= CSV_PIECE_BYTES)
+    while (!err && (row = csv_scan_row(text + begin, bytes - begin, g)) && row <= row_bytes)
         begin += row;
     const size_t left = bytes - begin;
     if (err) {
@@ -375,8 +376,8 @@ static enum err refuse_endless(const struct text_index *x, const struct text_ind
         return err_wrap(e, err, "%s: ", path);
     }
     const uint64_t line = f->entry[cell].line + csv_count(text, begin, '\n');
-    if (left > CSV_PIECE_BYTES)
-        err = csv_refuse_long(e, text + begin, CSV_PIECE_BYTES, line, g);
+    if (left > row_bytes)
+        err = csv_refuse_long(e, text + begin, row_bytes, line, g, row_bytes);
     else
         err = csv_refuse_open(e, text + begin, left, line, g);
     mem_free(text);
@@ -419,20 +420,20 @@ static enum err build(struct build *b, struct pool *pool, struct errmsg *e)
     err = b->err ? err_set(e, b->err, "%s", b->e.text) : ERR_OK;
     uint64_t cell;
     for (uint32_t i = 0; i < x->files && !err; i++)
-        if (is_endless(x, i, &cell))
-            err = refuse_endless(x, &x->file[i], cell, b->paths->path[i], b->g, e);
+        if (is_endless(x, i, b->row_bytes, &cell))
+            err = refuse_endless(x, &x->file[i], cell, b->paths->path[i], b->g, b->row_bytes, e);
     return err;
 }
 
 static enum err make_index(struct text_index *x, const struct paths *paths,
                            const struct csv_grammar *g, bool headers, uint64_t cell_bytes,
-                           struct pool *pool, struct errmsg *e)
+                           size_t row_bytes, struct pool *pool, struct errmsg *e)
 {
     struct text_index made;
     enum err err = text_index_init(&made, (uint32_t)paths->count, cell_bytes, headers, e);
     if (err)
         return err;
-    struct build b = {.x = &made, .paths = paths, .g = g};
+    struct build b = {.x = &made, .paths = paths, .g = g, .row_bytes = row_bytes};
     err = build(&b, pool, e);
     if (err)
         text_index_close(&made);
@@ -518,12 +519,12 @@ static enum err keep_index(const struct text_index *x, const struct csv_grammar 
 }
 
 enum err csv_index(struct text_index *x, const struct paths *paths, const struct csv_grammar *g,
-                   bool headers, uint64_t cell_bytes, const char *kept, struct pool *pool,
-                   struct errmsg *e)
+                   bool headers, uint64_t cell_bytes, size_t row_bytes, const char *kept,
+                   struct pool *pool, struct errmsg *e)
 {
     if (kept && find_kept(x, paths, g, headers, cell_bytes, kept))
         return ERR_OK;
-    enum err err = make_index(x, paths, g, headers, cell_bytes, pool, e);
+    enum err err = make_index(x, paths, g, headers, cell_bytes, row_bytes, pool, e);
     if (err)
         return err;
     x->names = hash_names(paths);
@@ -600,7 +601,8 @@ struct indexed {
     const struct text_index *x;
     const struct paths *paths;
     struct csv_format format;
-    pthread_mutex_t lock;  /* of the files' fields, until they have begun */
+    pthread_mutex_t lock;  /* of the files' fields, until they have begun, and of `shown` */
+    uint32_t shown;        /* bad rows that were logged */
     struct csv_file *file; /* (files) */
 };
 
@@ -610,7 +612,8 @@ struct reading_rows {
     uint32_t file;
     int fd;
     struct csv_piece piece;
-    char *text; /* (CSV_PIECE_BYTES + cell_bytes + 1 + CSV_SCAN_PAD) from a record's beginning on */
+    char *
+        text; /* (format.piece_bytes + cell_bytes + 1 + CSV_SCAN_PAD) from a record's beginning on */
     size_t bytes;
     uint64_t cell, line; /* cell: the next one; line: of the first record */
     uint64_t skip, rows; /* records that are rows to skip; and then rows to give out */
@@ -668,9 +671,10 @@ static enum err give_rows(struct reading_rows *r, struct errmsg *e)
     enum err err = ERR_OK;
     for (uint64_t i = 0; i < r->piece.rows && r->rows && !err; i++, r->rows--) {
         const size_t raw = schema_packed_raw_cells(m->schema, cells);
-        if (batch_bit(r->piece.present, (uint32_t)i))
+        const bool good = batch_bit(r->piece.present, (uint32_t)i);
+        if (good)
             schema_scale_row(m->schema, cells);
-        err = r->visit(r->ctx, cells, raw - m->schema->wide, e);
+        err = r->visit(r->ctx, cells, raw - m->schema->wide, !good, e);
         cells += raw;
     }
     return err;
@@ -695,12 +699,24 @@ static size_t set_piece(struct reading_rows *r)
 static enum err check_lengths(const struct reading_rows *r, size_t ends, struct errmsg *e)
 {
     const struct csv_piece *p = &r->piece;
+    const size_t most = r->of->format.piece_bytes;
     for (size_t i = 0, begin = 0; i < ends; begin = p->mark[i++] + (size_t)1)
-        if (p->mark[i] + (size_t)1 - begin > CSV_PIECE_BYTES)
-            return csv_refuse_long(e, r->text + begin, CSV_PIECE_BYTES,
+        if (p->mark[i] + (size_t)1 - begin > most)
+            return csv_refuse_long(e, r->text + begin, most,
                                    r->line + csv_count(r->text, begin, '\n'),
-                                   &r->of->format.grammar);
+                                   &r->of->format.grammar, most);
     return ERR_OK;
+}
+
+/* The first times. */
+static void show_bad(struct indexed *x, const char *path, const struct csv_piece *p)
+{
+    enum { SHOWN_ROWS = 3 };
+    pthread_mutex_lock(&x->lock);
+    if (x->shown++ < SHOWN_ROWS)
+        log_warn("%s:%" PRIu64 ": this row is left out (data.bad_rows: skip): %s", path,
+                 p->first_bad_line, p->first_bad.text);
+    pthread_mutex_unlock(&x->lock);
 }
 
 /* The whole rows of the text become rows of cells, and the text behind them stays. */
@@ -722,6 +738,8 @@ static enum err read_rows(struct reading_rows *r, struct errmsg *e)
     err = csv_rows(p, f, e);
     if (err)
         return err;
+    if (p->bad && f->job->bad_rows != BAD_ROWS_STOP)
+        show_bad(r->of, file->path, p);
     err = give_rows(r, e);
     if (!err && r->rows && p->bad && f->job->bad_rows == BAD_ROWS_STOP)
         return err_set(e, ERR_INPUT, "%" PRIu64 ": %s", p->first_bad_line, p->first_bad.text);
@@ -756,10 +774,11 @@ static enum err begin_file(struct reading_rows *r, struct errmsg *e)
 static enum err read_on(struct reading_rows *r, uint32_t from, struct errmsg *e)
 {
     const struct text_index_file *f = &r->of->x->file[r->file];
+    const size_t most = r->of->format.piece_bytes;
     enum err err = ERR_OK;
     for (; r->rows && !err; from = 0) {
-        if (r->bytes > CSV_PIECE_BYTES)
-            return csv_refuse_long(e, r->text, CSV_PIECE_BYTES, r->line, &r->of->format.grammar);
+        if (r->bytes > most)
+            return csv_refuse_long(e, r->text, most, r->line, &r->of->format.grammar, most);
         if (r->cell == f->cells)
             return err_set(e, ERR_INPUT,
                            " it has fewer rows than its index: start again with --fresh");
@@ -800,7 +819,7 @@ static enum err indexed_read(struct row_reader *of, uint64_t first, uint64_t end
                              row_visitor *visit, void *ctx, struct errmsg *e)
 {
     struct indexed *x = (struct indexed *)of;
-    const size_t most = CSV_PIECE_BYTES + (size_t)x->x->cell_bytes + 1 + CSV_SCAN_PAD;
+    const size_t most = x->format.piece_bytes + (size_t)x->x->cell_bytes + 1 + CSV_SCAN_PAD;
     struct reading_rows r = {.of = x, .text = mem_zalloc(most, 1), .visit = visit, .ctx = ctx};
     r.piece.mark = mem_zalloc(most, sizeof *r.piece.mark);
     enum err err = learned_init(&r.piece.learned, of->schema, false, false);
@@ -850,7 +869,8 @@ enum err csv_index_reader(struct row_reader **out, const struct reading *r,
         return err;
     }
     made->format.meaning.whole = dataset_has_classes(r->job);
-    made->reader = (struct row_reader){&type, r->schema, text_index_rows(x)};
+    made->reader = (struct row_reader){&type, r->schema, text_index_rows(x),
+                                       r->job->data.csv.bad_rows != BAD_ROWS_STOP};
     made->x = x;
     made->paths = paths;
     made->file = file;
@@ -858,3 +878,10 @@ enum err csv_index_reader(struct row_reader **out, const struct reading *r,
     *out = &made->reader;
     return ERR_OK;
 }
+
+const struct index_type csv_index_type = {
+    .make = csv_index,
+    .of_chief = csv_index_of_chief,
+    .contents = csv_index_contents,
+    .reader = csv_index_reader,
+};

@@ -19,16 +19,8 @@ enum err csv_format_init(struct csv_format *f, const struct job_csv *job,
                          const struct table_schema *schema, bool learning, uint32_t classes,
                          struct errmsg *e)
 {
-    *f = (struct csv_format){.job = job,
-                             .grammar = {.delimiter = job_delimiter_char(job),
-                                         .quotes = job->quotes,
-                                         .trim = job->trim,
-                                         .escape = job_escape_char(job),
-                                         .comment = job->comment,
-                                         .comment_bytes = strlen(job->comment)},
-                             .piece_bytes = CSV_PIECE_BYTES};
-    if (f->piece_bytes < (size_t)job->columns * CSV_COLUMN_BYTES)
-        f->piece_bytes = (size_t)job->columns * CSV_COLUMN_BYTES;
+    *f = (struct csv_format){
+        .job = job, .grammar = csv_grammar_of(job), .piece_bytes = csv_piece_bytes(job)};
     f->field = meaning_fields_new(job);
     return f->field ? meaning_init(&f->meaning, job, schema, learning, classes, e) : err_memory(e);
 }

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "job/job.h"
 #include "data/meaning/encode.h"
@@ -71,6 +72,23 @@ struct csv_format {
     struct meaning_field *field; /* (job->columns) of each column */
 };
 
+/* It borrows the job's texts. */
+/* The most bytes of a piece of text, and of a row. */
+static inline size_t csv_piece_bytes(const struct job_csv *job)
+{
+    const size_t wide = (size_t)job->columns * CSV_COLUMN_BYTES;
+    return wide < CSV_PIECE_BYTES ? CSV_PIECE_BYTES : wide;
+}
+
+static inline struct csv_grammar csv_grammar_of(const struct job_csv *job)
+{
+    return (struct csv_grammar){.delimiter = job_delimiter_char(job),
+                                .quotes = job->quotes,
+                                .trim = job->trim,
+                                .escape = job_escape_char(job),
+                                .comment = job->comment,
+                                .comment_bytes = strlen(job->comment)};
+}
 /* Errors: as meaning_init. Owns: csv_format_close. */
 enum err csv_format_init(struct csv_format *f, const struct job_csv *job,
                          const struct table_schema *schema, bool learning, uint32_t classes,

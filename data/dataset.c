@@ -525,6 +525,23 @@ enum err dataset_look(struct dataset_look *out, struct job *job, int eval, uint3
     return err;
 }
 
+enum err dataset_sample(struct job *job, const struct encoding_given *given,
+                        struct dataset_seen *seen, struct key_growth *keys, struct errmsg *e)
+{
+    struct dataset_look look;
+    struct table_schema *schema;
+    struct reading r = reading_of(job, 0, 0);
+    r.given = given;
+    r.sampled = true;
+    enum err err = look_at(&look, job, &r, &schema, e);
+    if (err)
+        return err;
+    table_schema_unref(schema);
+    *seen = look.seen;
+    *keys = look.keys;
+    return ERR_OK;
+}
+
 enum err dataset_look_given(struct dataset_look *out, struct job *job,
                             const struct encoding_given *given, int eval, uint32_t classes,
                             struct table_schema **schema, struct errmsg *e)
@@ -542,6 +559,7 @@ void dataset_close(struct dataset *d)
     mem_free(d->labels);
     mem_free(d->x_float);
     mem_free(d->y_float);
+    stream_rows_free(d->stream);
     table_close(&d->table);
     contents_close(&d->contents);
     *d = (struct dataset){0};

@@ -43,6 +43,8 @@ struct dataset {
     float *y_float;                        /* in place of labels */
     float scale;
     struct table table; /* csv: it has the rows, and x and labels are NULL */
+    struct stream_rows *
+        stream; /* data.order: stream: the rows are in their files, and the table has none; NULL: they are here */
     /* of the files; a look has none. Of an eval part whose rows are in another set: the fingerprint alone */
     struct contents contents;
     struct job_augment augment; /* for the training part */
@@ -141,6 +143,30 @@ enum err dataset_look(struct dataset_look *look, struct job *job, int eval, uint
 enum err dataset_look_given(struct dataset_look *look, struct job *job,
                             const struct encoding_given *given, int eval, uint32_t classes,
                             struct table_schema **schema, struct errmsg *e) MUST_CHECK;
+
+/* ---- stream_source.c: the training part of data.order: stream ---- */
+
+/* Look at a sample of the training part, as dataset_look, with the encoding of a checkpoint (NULL: none): what its rows have, and
+ * the keys that it looks up. */
+enum err dataset_sample(struct job *job, const struct encoding_given *given,
+                        struct dataset_seen *seen, struct key_growth *keys,
+                        struct errmsg *e) MUST_CHECK;
+/* Whether the columns learn something from all rows, which a stream does not read; *why: what, and what to do. */
+bool dataset_learns(const struct table_schema *s, struct errmsg *why);
+/* Find the files, and the meaning of their rows: by the encoding of a checkpoint, or without learning (given NULL). Then call
+ * dataset_index or dataset_index_of_chief, and dataset_open_stream. The job and `given` must outlive *d. On any error the caller closes *d. Errors:
+ * ERR_INPUT: a column would learn, or differs from the checkpoint's; those of paths_expand. */
+enum err dataset_begin_stream(struct dataset *d, const struct job *job,
+                              const struct encoding_given *given, struct errmsg *e) MUST_CHECK;
+/* Index the files (csv_index), with all of the job's threads. kept: a path, which then has the index. Errors: ERR_INPUT, also if
+ * data.memory_mb has no room for the windows; ERR_IO; ERR_NOMEM. They name the file. */
+enum err dataset_index(struct dataset *d, const char *kept, struct errmsg *e) MUST_CHECK;
+/* The same with the bytes of the chief's index. Errors: as csv_index_of_chief. */
+enum err dataset_index_of_chief(struct dataset *d, const uint8_t *index, size_t bytes,
+                                struct errmsg *e) MUST_CHECK;
+/* *out: the rows, which *d owns. classes: the model's. Errors: ERR_NOMEM. */
+enum err dataset_open_stream(struct dataset *d, uint32_t classes, struct source **out,
+                             struct errmsg *e) MUST_CHECK;
 
 /* The label of a row outside a table. */
 static inline float dataset_label(const struct dataset *d, uint64_t row)

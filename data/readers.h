@@ -62,6 +62,10 @@ struct reader_type {
     /* Fills rows, features, rank, shape, x and labels of a zeroed dataset, and adds what it reads to d->contents. On error
      * the caller closes *d. Errors: ERR_INPUT and others, naming the file. */
     enum err (*load)(struct dataset *d, const struct reading *r, struct errmsg *e);
+    /* Begins the training part of a stream: sets its schema, by r->given or without learning, its shape and its memory, and of *r
+     * schema and spill. NULL: the format is not streamed. Errors: ERR_INPUT: a column would learn, or differs from the
+     * checkpoint's; ERR_NOMEM. */
+    enum err (*begin_stream)(struct dataset *d, struct reading *r, struct errmsg *e);
 };
 #define READER_TYPE(kind, word, rows, meaning) extern const struct reader_type reader_##word;
 JOB_FORMATS(READER_TYPE, JOB_NO_ALIAS)
@@ -120,10 +124,14 @@ enum err words_note(const char *column, const struct vocabulary *words, enum wor
  * ERR_DISK. */
 enum err scale_note(const struct table *t, const struct reading *r, struct errmsg *e) MUST_CHECK;
 
+/* Of a dataset, before its other parts; NULL is allowed. In stream_source.c. */
+void stream_rows_free(struct stream_rows *s);
+
 /* Reads rows by their numbers, from the middle of the data. */
 struct row_reader;
 /* A row of n cells: packed, scaled, and with the label NaN if it is bad. */
-typedef enum err row_visitor(void *ctx, const uint32_t *cells, size_t n, struct errmsg *e);
+typedef enum err row_visitor(void *ctx, const uint32_t *cells, size_t n, bool bad,
+                             struct errmsg *e);
 struct row_reader_type {
     /* Visit the rows [first, end), which exist. Errors: ERR_INPUT: the data
      * are not those of the index any more, or a bad row with data.bad_rows: stop; ERR_IO; ERR_NOMEM; the visitor's. They name the
@@ -136,6 +144,7 @@ struct row_reader {
     const struct row_reader_type *type;
     struct table_schema *schema; /* a view: complete, its features are placed */
     uint64_t rows;
+    bool may_be_bad; /* bad rows are no errors */
 };
 
 /* ---- csv_index.c ---- */
@@ -144,13 +153,13 @@ struct row_reader {
  * Compressed files cannot be indexed yet. */
 
 /* Index all rows, also bad ones: those that csv_rows reads. headers: each file begins with one. cell_bytes:
- * TEXT_INDEX_CELL_BYTES, but tests have small cells. kept: a file that has the index, if the names, sizes and times of the files are those of
+ * TEXT_INDEX_CELL_BYTES, but tests have small cells. row_bytes: csv_piece_bytes. kept: a file that has the index, if the names, sizes and times of the files are those of
  * now, or gets it; NULL: none. csv_index_of_chief reads the same bytes. Uses less than 1 MiB in each thread, and the index. Owns: text_index_close.
  * Errors: ERR_INPUT: a file that cannot be read, is compressed or no text, changes meanwhile, or has a row that does not end, or
- * covers whole cells of CSV_PIECE_BYTES or more; ERR_IO; ERR_NOMEM. They name the file. */
+ * covers whole cells of row_bytes or more; ERR_IO; ERR_NOMEM. They name the file. */
 enum err csv_index(struct text_index *x, const struct paths *paths, const struct csv_grammar *g,
-                   bool headers, uint64_t cell_bytes, const char *kept, struct pool *pool,
-                   struct errmsg *e) MUST_CHECK;
+                   bool headers, uint64_t cell_bytes, size_t row_bytes, const char *kept,
+                   struct pool *pool, struct errmsg *e) MUST_CHECK;
 
 /* Take the bytes of a kept index, which another process has made of files that are the same here, whatever their names and times.
  * Owns: text_index_close. Errors: ERR_INPUT: a file that cannot be read, or has another size; another number of them;
@@ -176,13 +185,34 @@ enum err csv_index_reader(struct row_reader **out, const struct reading *r,
                           const struct text_index *x, const struct paths *paths,
                           struct errmsg *e) MUST_CHECK;
 
+/* These, for a stream. */
+struct index_type {
+    enum err (*make)(struct text_index *x, const struct paths *paths, const struct csv_grammar *g,
+                     bool headers, uint64_t cell_bytes, size_t row_bytes, const char *kept,
+                     struct pool *pool, struct errmsg *e);
+    enum err (*of_chief)(struct text_index *x, const struct paths *paths,
+                         const struct csv_grammar *g, bool headers, uint64_t cell_bytes,
+                         const uint8_t *in, size_t bytes, struct errmsg *e);
+    enum err (*contents)(const struct text_index *x, const struct paths *paths,
+                         struct contents *out, struct errmsg *e);
+    enum err (*reader)(struct row_reader **out, const struct reading *r, const struct text_index *x,
+                       const struct paths *paths, struct errmsg *e);
+};
+extern const struct index_type csv_index_type;
+
 /* ---- stream_source.c ---- */
 
+struct stream_config {
+    struct row_reader *reader;
+    const struct lanes *lanes; /* copied */
+    const struct order *order; /* copied: of the same batches */
+    const struct contents *contents;
+    uint64_t budget_bytes;
+    uint32_t bad_rows_max; /* in the windows that the process reads, each counted once */
+};
 /* The rows of a reader as a source whose leaves are those of the lanes, for any number of processes. It holds the windows of the
  * lanes that are wanted (loader_want), and reads ahead as far as budget_bytes allow. reader and contents must outlive it.
- * order: of the same batches. Owns: stream_source_free. Errors: ERR_INPUT: the rows of all lanes do not fit; ERR_NOMEM. */
-enum err stream_source_new(struct source **out, struct row_reader *reader,
-                           const struct lanes *lanes, const struct order *order,
-                           const struct contents *contents, uint64_t budget_bytes,
+ * Owns: stream_source_free. Errors: ERR_INPUT: the rows of all lanes do not fit; ERR_NOMEM. */
+enum err stream_source_new(struct source **out, const struct stream_config *c,
                            struct errmsg *e) MUST_CHECK;
 void stream_source_free(struct source *s);

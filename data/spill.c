@@ -92,6 +92,11 @@ bool spill_take_memory(struct spill *s, uint64_t bytes)
     return true;
 }
 
+uint64_t spill_left(const struct spill *s)
+{
+    return s->budget_bytes - s->memory_bytes;
+}
+
 void spill_give_memory(struct spill *s, uint64_t bytes)
 {
     assert(bytes <= s->memory_bytes); /* not more than was taken */

@@ -21,6 +21,8 @@ void spill_unref(struct spill *s);
 /* Reserve so many more bytes of memory, until they are given back. False: the budget is used up. */
 bool spill_take_memory(struct spill *s, uint64_t bytes);
 void spill_give_memory(struct spill *s, uint64_t bytes);
+/* The bytes of memory that are not reserved. */
+uint64_t spill_left(const struct spill *s);
 /* Reserve room in the file, from *at on; the first call makes the file. Nothing is written yet. Errors: ERR_INPUT:
  * the directory cannot be written; ERR_NOMEM: no descriptor or memory; ERR_DISK. */
 enum err spill_reserve(struct spill *s, uint64_t bytes, uint64_t *at, struct errmsg *e) MUST_CHECK;

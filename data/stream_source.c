@@ -13,7 +13,11 @@
 #include <signal.h>
 #include <string.h>
 
+#include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/process/cgroup.h"
+#include "common/process/paths.h"
+#include "data/csv_rows.h"
 #include "data/readers.h"
 
 enum group_state { GROUP_EMPTY, GROUP_READING, GROUP_READY };
@@ -27,6 +31,7 @@ struct group {
     size_t used, capacity;
     size_t *begin; /* (rows + 1) where each row begins; NULL: each has as many cells as the first */
     size_t rows, begins;
+    uint64_t expected_bytes; /* while it is read */
 };
 
 struct lane {
@@ -47,8 +52,11 @@ struct stream {
         lock; /* of all below; the cells of a group belong to its reader, and then to all */
     pthread_cond_t work, changed;
     bool quit;
-    uint64_t end_id; /* of the batches that are wanted */
-    uint64_t held_bytes;
+    uint64_t end_id;     /* of the batches that are wanted */
+    uint64_t held_bytes; /* of groups, those that are being read among them */
+    uint64_t row_bytes;  /* of a row, as far as rows are known */
+    uint64_t bad, bad_rows_max;
+    uint8_t *counted;  /* bits of windows: their bad rows are in `bad` */
     struct lane *lane; /* (microbatches) */
 };
 
@@ -57,11 +65,12 @@ struct stream {
 struct group_reading {
     struct group *g;
     bool several; /* rows have different numbers of cells */
+    uint64_t bad;
 };
 
-static enum err keep_row(void *ctx, const uint32_t *cells, size_t n, struct errmsg *e)
+static enum err keep_row(void *ctx, const uint32_t *cells, size_t n, bool bad, struct errmsg *e)
 {
-    const struct group_reading *r = ctx;
+    struct group_reading *r = ctx;
     struct group *g = r->g;
     uint32_t *to = mem_grow(g->cells, &g->capacity, g->used + n, sizeof *to);
     if (!to)
@@ -70,6 +79,7 @@ static enum err keep_row(void *ctx, const uint32_t *cells, size_t n, struct errm
     memcpy(to + g->used, cells, n * sizeof *to);
     g->used += n;
     g->rows++;
+    r->bad += bad;
     if (!r->several)
         return ERR_OK;
     size_t *begin = mem_grow(g->begin, &g->begins, g->rows + 1, sizeof *begin);
@@ -117,15 +127,43 @@ static uint64_t groups_of(const struct stream *s, uint32_t lane)
     return windows / mix + (windows % mix != 0);
 }
 
+/* The memory of a group, as far as rows are known. */
+static uint64_t expected_bytes(const struct stream *s, uint32_t lane, uint64_t number)
+{
+    const uint64_t rows = s->lanes.mix * s->lanes.window, first = number * rows,
+                   left = lanes_length(&s->lanes, lane) - first;
+    return (left < rows ? left : rows) * s->row_bytes;
+}
+
+/* Count the bad rows of a window, once. */
+static enum err count_bad(struct stream *s, uint32_t lane, uint64_t window, uint64_t bad,
+                          struct errmsg *e)
+{
+    const uint64_t bit = window * s->lanes.lanes + lane;
+    pthread_mutex_lock(&s->lock);
+    if (!(s->counted[bit / 8] >> bit % 8 & 1))
+        s->bad += bad;
+    s->counted[bit / 8] |= (uint8_t)(1 << bit % 8);
+    const bool many = bad && s->bad > s->bad_rows_max;
+    pthread_mutex_unlock(&s->lock);
+    return many ? err_set(e, ERR_INPUT,
+                          "data.train: more than %" PRIu64 " bad rows (data.bad_rows_max)",
+                          s->bad_rows_max)
+                : ERR_OK;
+}
+
 /* Read the windows of the group, without the lock. */
 static enum err read_windows(struct stream *s, uint32_t lane, struct group *g, struct errmsg *e)
 {
-    struct group_reading r = {g, s->reader->schema->several > 0};
+    struct group_reading r = {.g = g, .several = s->reader->schema->several > 0};
     const uint64_t windows = windows_of(s, lane), first = g->number * s->lanes.mix;
     enum err err = ERR_OK;
     for (uint64_t w = first; w < windows && w < first + s->lanes.mix && !err; w++) {
         const struct lanes_span rows = lanes_window_rows(&s->lanes, lane, w);
+        r.bad = 0;
         err = s->reader->type->read(s->reader, rows.first, rows.end, keep_row, &r, e);
+        if (!err && s->reader->may_be_bad)
+            err = count_bad(s, lane, w, r.bad, e);
     }
     uint32_t *fit = err ? NULL : mem_resize(g->cells, g->used, sizeof *fit);
     if (fit) {
@@ -142,10 +180,14 @@ static enum err read_group(struct stream *s, uint32_t lane, struct group *g, uin
     empty_group(s, g);
     g->state = GROUP_READING;
     g->number = number;
+    g->expected_bytes = expected_bytes(s, lane, number);
+    s->held_bytes += g->expected_bytes;
     pthread_mutex_unlock(&s->lock);
     const enum err err = read_windows(s, lane, g, e);
     pthread_mutex_lock(&s->lock);
-    s->held_bytes += group_bytes(g);
+    s->held_bytes += group_bytes(g) - g->expected_bytes;
+    if (g->rows && group_bytes(g) / g->rows > s->row_bytes)
+        s->row_bytes = group_bytes(g) / g->rows;
     g->state = GROUP_READY;
     if (err)
         empty_group(s, g);
@@ -161,12 +203,12 @@ static struct group *lane_slot(const struct stream *s, uint32_t lane, uint64_t p
     return &s->lane[lane].group[groups_of(s, lane) > 1 ? place % 2 : 0];
 }
 
-/* Drop the lane's other group if both do not fit: it is likely to be as large. */
-static void make_way(struct stream *s, uint32_t lane, const struct group *g)
+/* Drop the lane's other group if both do not fit. */
+static void make_way(struct stream *s, uint32_t lane, const struct group *g, uint64_t number)
 {
     struct group *other = &s->lane[lane].group[g == s->lane[lane].group];
     if (other->state == GROUP_READY && !other->users &&
-        s->held_bytes - group_bytes(g) + group_bytes(other) > s->budget_bytes)
+        s->held_bytes - group_bytes(g) + expected_bytes(s, lane, number) > s->budget_bytes)
         empty_group(s, other);
 }
 
@@ -184,7 +226,7 @@ static enum err acquire_group(struct stream *s, uint32_t lane, uint64_t place, s
             pthread_cond_wait(&s->changed, &s->lock);
             continue;
         }
-        make_way(s, lane, g);
+        make_way(s, lane, g, number);
         err = read_group(s, lane, g, number, e);
     }
     g->users += !err;
@@ -245,9 +287,10 @@ static enum err stream_leaf(struct source *of, uint64_t id, uint32_t leaf,
     return err ? err : leaf_buffer_finish(buffer, out, e);
 }
 
-static enum err add_cells_of_block(void *buffer, const uint32_t *cells, size_t n, struct errmsg *e)
+static enum err add_cells_of_block(void *buffer, const uint32_t *cells, size_t n, bool bad,
+                                   struct errmsg *e)
 {
-    (void)n;
+    (void)n, (void)bad;
     return leaf_buffer_add(buffer, cells, e);
 }
 
@@ -298,7 +341,8 @@ static struct group *next_group(struct stream *s, uint32_t lane, uint64_t *numbe
     *number = (l->place + 1) % groups_of(s, lane);
     if (g->state == GROUP_READING || g->users || (g->state == GROUP_READY && g->number == *number))
         return NULL;
-    return s->held_bytes - group_bytes(g) + group_bytes(now) <= s->budget_bytes ? g : NULL;
+    const uint64_t more = expected_bytes(s, lane, *number);
+    return s->held_bytes - group_bytes(g) + more <= s->budget_bytes ? g : NULL;
 }
 
 static void *read_ahead(void *ctx)
@@ -323,20 +367,26 @@ static void *read_ahead(void *ctx)
 
 /* ---- the source ---- */
 
-/* All lanes can come to this process, if all others die; then nothing is read ahead. */
-static enum err check_memory(const struct stream *s, struct errmsg *e)
+static uint64_t least_row_bytes(const struct leaf_form *f)
 {
-    const struct lanes *l = &s->lanes;
-    const double row = (double)schema_fixed_cells(s->reader->schema) * sizeof(uint32_t);
-    const double all = (double)l->lanes * l->mix * (double)l->window * row;
-    if (all <= (double)s->budget_bytes)
+    return schema_fixed_cells(f->schema) * sizeof(uint32_t) +
+           (f->schema->several ? sizeof(size_t) : 0);
+}
+
+/* All lanes can come to this process, if all others die; then nothing is read ahead. *least: the bytes of their rows. */
+static enum err check_memory(uint64_t *least, const struct lanes *l, const struct leaf_form *f,
+                             uint64_t budget_bytes, struct errmsg *e)
+{
+    const double all = (double)l->lanes * l->mix * (double)l->window * (double)least_row_bytes(f);
+    *least = (uint64_t)all;
+    if (all <= (double)budget_bytes)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "%" PRIu32 " windows (data.mix) of %" PRIu64 " rows (data.window) for each of "
                    "%" PRIu32
-                   " microbatches need %.0f MiB at least, and data.memory_mb has %" PRIu64
+                   " microbatches need %.1f MiB at least, and data.memory_mb has %" PRIu64
                    ": make the windows smaller, or give more memory",
-                   l->mix, l->window, l->lanes, all / (1 << 20), s->budget_bytes >> 20);
+                   l->mix, l->window, l->lanes, all / (1 << 20), budget_bytes >> 20);
 }
 
 static enum err start_thread(struct stream *s, struct errmsg *e)
@@ -349,34 +399,38 @@ static enum err start_thread(struct stream *s, struct errmsg *e)
     return error ? err_set(e, ERR_NOMEM, "a thread: %s", strerror(error)) : ERR_OK;
 }
 
-enum err stream_source_new(struct source **out, struct row_reader *reader,
-                           const struct lanes *lanes, const struct order *order,
-                           const struct contents *contents, uint64_t budget_bytes, struct errmsg *e)
+enum err stream_source_new(struct source **out, const struct stream_config *c, struct errmsg *e)
 {
     static const struct source_type type = {stream_leaf, stream_block, stream_want};
+    const uint64_t windows = c->lanes->lanes * (c->lanes->turns + 1);
+    const struct leaf_form form = leaf_form_of_cells(c->reader->schema);
+    uint64_t least;
     struct stream *s = mem_zalloc(1, sizeof *s);
-    struct lane *lane = mem_zalloc(lanes->lanes, sizeof *lane);
-    enum err err = s && lane ? ERR_OK : err_memory(e);
-    if (!err) {
-        *s = (struct stream){.source = {.type = &type,
-                                        .rows = reader->rows,
-                                        .form = leaf_form_of_cells(reader->schema),
-                                        .order = *order,
-                                        .contents = contents},
-                             .reader = reader,
-                             .lanes = *lanes,
-                             .budget_bytes = budget_bytes,
-                             .end_id = UINT64_MAX,
-                             .lane = lane};
-        err = check_memory(s, e);
-    }
-    for (uint32_t j = 0; !err && j < lanes->lanes; j++)
-        lane[j].wanted = true;
+    struct lane *lane = mem_zalloc(c->lanes->lanes, sizeof *lane);
+    uint8_t *counted = mem_zalloc(windows / 8 + 1, 1);
+    enum err err = s && lane && counted ? check_memory(&least, c->lanes, &form, c->budget_bytes, e)
+                                        : err_memory(e);
     if (err) {
+        mem_free(counted);
         mem_free(lane);
         mem_free(s);
         return err;
     }
+    *s = (struct stream){.source = {.type = &type,
+                                    .rows = c->reader->rows,
+                                    .form = form,
+                                    .order = *c->order,
+                                    .contents = c->contents},
+                         .reader = c->reader,
+                         .lanes = *c->lanes,
+                         .budget_bytes = c->budget_bytes,
+                         .row_bytes = least_row_bytes(&form),
+                         .bad_rows_max = c->bad_rows_max,
+                         .counted = counted,
+                         .end_id = UINT64_MAX,
+                         .lane = lane};
+    for (uint32_t j = 0; j < c->lanes->lanes; j++)
+        lane[j].wanted = true;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);
     pthread_cond_init(&s->changed, NULL);
@@ -406,6 +460,144 @@ void stream_source_free(struct source *of)
     pthread_cond_destroy(&s->changed);
     pthread_cond_destroy(&s->work);
     pthread_mutex_destroy(&s->lock);
+    if (s->bad)
+        log_warn("data.train: %" PRIu64 " bad rows of those that this process read are left out",
+                 s->bad);
+    mem_free(s->counted);
     mem_free(s->lane);
+    mem_free(s);
+}
+
+/* ---- the training part of a job ---- */
+
+struct stream_rows {
+    struct reading reading;
+    struct csv_grammar grammar;
+    struct paths paths;
+    struct text_index index;
+    struct lanes lanes;
+    struct order order;
+    struct row_reader *reader;
+    struct source *source;
+    uint64_t taken_bytes; /* of the memory for rows */
+};
+
+enum err dataset_begin_stream(struct dataset *d, const struct job *job,
+                              const struct encoding_given *given, struct errmsg *e)
+{
+    struct stream_rows *s = mem_zalloc(1, sizeof *s);
+    if (!s)
+        return err_memory(e);
+    *d = (struct dataset){.scale = job->data.scale, .stream = s};
+    s->reading = (struct reading){
+        .job = job, .key = "data.train", .patterns = job->data.train, .given = given};
+    s->grammar = csv_grammar_of(&job->data.csv);
+    enum err err = reading_paths(&s->paths, &s->reading, e);
+    if (!err)
+        err = reader_csv.begin_stream(d, &s->reading, e);
+    return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
+}
+
+/* The rows are known: find their order, and the memory for them. */
+static enum err find_order(struct dataset *d, struct errmsg *e)
+{
+    struct stream_rows *s = d->stream;
+    const struct job *job = s->reading.job;
+    const struct leaf_form form = leaf_form_of_cells(s->reading.schema);
+    uint64_t least;
+    enum err err = csv_index_type.contents(&s->index, &s->paths, &d->contents, e);
+    if (err)
+        return err;
+    d->rows = d->contents.print.rows = text_index_rows(&s->index);
+    if (!d->rows)
+        return err_set(e, ERR_INPUT, "%s: it has no row", s->paths.path[0]);
+    s->order = (struct order){.rows = d->rows,
+                              .batch_size = job->training.batch_size,
+                              .seed = job->training.seed,
+                              .microbatches = job->training.microbatches};
+    lanes_init(&s->lanes, d->rows, job->training.batch_size, job->training.microbatches,
+               job->data.window, job->data.mix, job->training.seed);
+    err = check_memory(&least, &s->lanes, &form, spill_left(s->reading.spill), e);
+    if (!err && spill_take_memory(s->reading.spill, least))
+        s->taken_bytes = least;
+    return err;
+}
+
+static bool has_headers(const struct stream_rows *s)
+{
+    return s->reading.job->data.csv.header != HEADER_NONE;
+}
+
+enum err dataset_index(struct dataset *d, const char *kept, struct errmsg *e)
+{
+    struct stream_rows *s = d->stream;
+    const struct job *job = s->reading.job;
+    struct pool *pool = NULL;
+    enum err err = pool_new(&pool, job->worker.threads ? job->worker.threads : cores_usable(), e);
+    if (!err)
+        err = csv_index_type.make(&s->index, &s->paths, &s->grammar, has_headers(s),
+                                  TEXT_INDEX_CELL_BYTES, csv_piece_bytes(&job->data.csv), kept,
+                                  pool, e);
+    pool_free(pool);
+    if (!err)
+        err = find_order(d, e);
+    return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
+}
+
+enum err dataset_index_of_chief(struct dataset *d, const uint8_t *index, size_t bytes,
+                                struct errmsg *e)
+{
+    struct stream_rows *s = d->stream;
+    enum err err = csv_index_type.of_chief(&s->index, &s->paths, &s->grammar, has_headers(s),
+                                           TEXT_INDEX_CELL_BYTES, index, bytes, e);
+    if (!err)
+        err = find_order(d, e);
+    return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
+}
+
+/* Twice the least, if it is left: then each lane's next group is read ahead. */
+static void reserve_more(struct stream_rows *s)
+{
+    const uint64_t left = spill_left(s->reading.spill);
+    const uint64_t more = left < s->taken_bytes ? left : s->taken_bytes;
+    if (spill_take_memory(s->reading.spill, more))
+        s->taken_bytes += more;
+}
+
+enum err dataset_open_stream(struct dataset *d, uint32_t classes, struct source **out,
+                             struct errmsg *e)
+{
+    struct stream_rows *s = d->stream;
+    const struct job *job = s->reading.job;
+    s->reading.classes = classes;
+    if (!classes && job_loss_labels(job->model.head[0].loss) == LABELS_TWO_CLASSES)
+        s->reading.classes = 2;
+    enum err err = csv_index_type.reader(&s->reader, &s->reading, &s->index, &s->paths, e);
+    if (err)
+        return err;
+    reserve_more(s);
+    const struct stream_config config = {.reader = s->reader,
+                                         .lanes = &s->lanes,
+                                         .order = &s->order,
+                                         .contents = &d->contents,
+                                         .budget_bytes = s->taken_bytes,
+                                         .bad_rows_max = job->data.csv.bad_rows_max};
+    err = stream_source_new(&s->source, &config, e);
+    *out = s->source;
+    return err;
+}
+
+void stream_rows_free(struct stream_rows *s)
+{
+    if (!s)
+        return;
+    if (s->source)
+        stream_source_free(s->source);
+    if (s->reader)
+        s->reader->type->free(s->reader);
+    if (s->reading.spill)
+        spill_give_memory(s->reading.spill, s->taken_bytes);
+    text_index_close(&s->index);
+    paths_close(&s->paths);
     mem_free(s);
 }

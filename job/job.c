@@ -89,9 +89,11 @@ static enum err settle_microbatches(struct job_reader *r)
 {
     uint32_t *m = &r->job->training.microbatches, batch = r->job->training.batch_size;
     const struct job_node *given = job_given(r, "training.microbatches");
-    if (!given)
+    if (!given) {
         *m = power_of_two_within(batch / 32, 8);
-    else if (*m > batch || (*m & (*m - 1)) != 0)
+        while (job_streams(r->job) && batch % *m != 0) /* check_order */
+            *m /= 2;
+    } else if (*m > batch || (*m & (*m - 1)) != 0)
         return job_refuse(r, given, "training.microbatches",
                           "%u is not allowed; allowed: a power of two from 1 to %u, like %u", *m,
                           power_of_two_within(batch, JOB_MICROBATCHES_MAX),
@@ -174,6 +176,33 @@ static enum err check_validation(struct job_reader *r)
     return job_check_rules(r, NULL, rules);
 }
 
+/* A stream is read by an index of text, and each process reads the rows of its own microbatches. */
+static enum err check_order(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    char divides[200];
+    (void)snprintf(divides, sizeof divides,
+                   "with data.order: stream each microbatch has as many rows as the others, and "
+                   "training.microbatches: %u does not divide training.batch_size: %u",
+                   job->training.microbatches, job->training.batch_size);
+    const struct job_rule rules[] = {
+        {job->data.format != DATA_CSV, "data.order", NULL,
+         "stream reads data.format: csv alone; allowed for other formats: shuffled"},
+        {job->training.update != UPDATE_SYNC, "data.order", job_update_word(job->training.update),
+         "stream needs training.update: sync; allowed with training.update: %s: shuffled"},
+        {job->sync.dropped == DROPPED_REDO, "sync.dropped", NULL,
+         "with data.order: stream only lost is allowed"},
+        {job_holds_rows_out(job),
+         job->data.validation.last > 0 ? "data.validation.last" : "data.validation.share", NULL,
+         "with data.order: stream only whole files are held out: use data.validation.files or "
+         "data.eval"},
+        {job->training.batch_size % job->training.microbatches != 0, "training.microbatches", NULL,
+         divides},
+        {0},
+    };
+    return job_streams(job) ? job_check_rules(r, NULL, rules) : ERR_OK;
+}
+
 static bool has_metric(const struct job *job, uint32_t kind)
 {
     for (uint32_t i = 0; i < job->model.metrics; i++)
@@ -225,6 +254,11 @@ enum err job_check_evaluator(const struct job *job, struct errmsg *e)
             "not; remove one of the two (checkpoint.every_steps makes the evaluator's "
             "evaluations frequent)",
             job->file);
+    if (job_streams(job))
+        return err_set(e, ERR_INPUT,
+                       "%s: data.order: stream has no evaluator yet: remove the evaluator, and the "
+                       "chief evaluates",
+                       job->file);
     if (job->training.monitor == MONITOR_NONE)
         return ERR_OK;
     return job_blame(
@@ -520,10 +554,11 @@ static enum err apply_sets(struct job_node *root, const char *const *sets, size_
 static enum err read_tree(struct job_reader *r, const struct job_node *root)
 {
     static enum err (*const checks[])(struct job_reader *) = {
-        job_settle_inputs, check_trainable,     settle_rate,      job_settle_tables,
-        check_optimizer,   settle_microbatches, job_check_update, check_source,
-        check_validation,  check_augment,       job_check_csv,    check_compression,
-        check_monitor,     check_unused,        job_check_tables, job_check_embeddings,
+        job_settle_inputs,    check_trainable,     settle_rate,      job_settle_tables,
+        check_optimizer,      settle_microbatches, job_check_update, check_source,
+        check_validation,     check_order,         check_augment,    job_check_csv,
+        check_compression,    check_monitor,       check_unused,     job_check_tables,
+        job_check_embeddings,
     };
     enum err err = job_read(r, root);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !err; i++)

@@ -179,6 +179,7 @@ enum bad_rows { BAD_ROWS_STOP, BAD_ROWS_SKIP };
 enum geo_merge { GEO_MERGE_PADDLE, GEO_MERGE_AVERAGE, GEO_MERGE_AUTO };
 /* The effect of a new run (checkpoint.run) on the vocabularies and scales of the run before it. */
 enum data_encoding { ENCODING_EXTEND, ENCODING_KEEP, ENCODING_LEARN };
+enum data_order { ORDER_SHUFFLED, ORDER_STREAM };
 
 /* A text that a job keeps until job_close. */
 struct job_text {
@@ -346,9 +347,11 @@ struct job {
             char column[JOB_NAME_MAX]; /* `share` is of its keys; "": of the rows */
             char *files;               /* as `train`; NULL: none */
         } validation;
-        char *spill;        /* an absolute directory; NULL: TMPDIR, or /tmp */
-        uint32_t memory_mb; /* 0: a quarter of the memory that this process can use */
-        float scale;        /* inputs are divided by it */
+        enum data_order order;
+        uint32_t window, mix; /* of a stream */
+        char *spill;          /* an absolute directory; NULL: TMPDIR, or /tmp */
+        uint32_t memory_mb;   /* 0: a quarter of the memory that this process can use */
+        float scale;          /* inputs are divided by it */
         enum synthetic_kind synthetic;
         uint32_t synthetic_train_rows, synthetic_eval_rows; /* default 60000, 10000 */
         /* for clicks: the number of fields, of keys in all fields together, and the rank of the interaction */
@@ -460,6 +463,11 @@ static inline bool nan_guard_refuses(uint32_t guard)
     return guard != NAN_GUARD_OFF && guard != NAN_GUARD_CHECK;
 }
 
+/* True if rows stay in their files, and each process reads those that it trains on. */
+static inline bool job_streams(const struct job *job)
+{
+    return job->data.order == ORDER_STREAM;
+}
 /* True if rows of data.train are held out, by their numbers or by the keys of a column. */
 static inline bool job_holds_rows_out(const struct job *job)
 {

@@ -161,6 +161,12 @@ static const struct section sections[] = {
              "out keep\n"
              "their numbers in the order of data, and teach no words, scales or buckets.\n"
              "[data.md](data.md#hold-rows-out) describes which rows these are."},
+    {.title = "### The order of rows",
+     .rows = "data.order data.window data.mix",
+     .text =
+         "[large-data.md](../guides/large-data.md#stream-the-data) shows when to stream rows, and\n"
+         "[semantics.md](../explanation/semantics.md#the-order-of-a-stream) which rows make which\n"
+         "batch."},
     {.title = "### csv files",
      .rows =
          "data.columns data.header data.delimiter data.quotes data.escape data.trim data.comment "

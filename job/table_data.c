@@ -82,6 +82,12 @@ static bool is_of_clicks(const struct job *job)
     return job->data.synthetic == SYNTHETIC_CLICKS;
 }
 
+static bool is_of_stream(const struct job *job)
+{
+    return job_streams(job);
+}
+
+#define OF_STREAM HEEDED(is_of_stream, "it has no effect without data.order: stream; remove it")
 #define OF_CLICKS HEEDED(is_of_clicks, "it has no effect without data.synthetic: clicks; remove it")
 #define OF_CSV                                                                                     \
     HEEDED(job_reads_csv, "it is for csv data: data.format: csv, or synthetic with "               \
@@ -307,10 +313,27 @@ static const struct job_key keys[] = {
                   WORD("learn", ENCODING_LEARN)),
             .fallback = "extend", OF_COLUMNS),
     JOB_KEY(
+        "data.order", WORD, data.order,
+        "`shuffled`: each process reads all training rows before the first step, and an epoch is "
+        "a permutation of them. `stream`: for `csv` in `training.update: sync`, rows stay in "
+        "their files, and each process reads those that it trains on.",
+        EXAMPLE("stream"), .identity = true,
+        WORDS(WORD("shuffled", ORDER_SHUFFLED), WORD("stream", ORDER_STREAM)),
+        .fallback = "shuffled"),
+    JOB_KEY(
+        "data.window", U32, data.window,
+        "`stream`: the number of neighboring rows that are read at a time, at most. Of few rows a "
+        "window has fewer, and more than 4096 are rounded down to a multiple of 4096.",
+        EXAMPLE("8192"), RANGE(1, 1 << 24), .identity = true, .fallback = "32768", OF_STREAM),
+    JOB_KEY("data.mix", U32, data.mix,
+            "`stream`: the number of windows of a microbatch whose rows are shuffled together.",
+            EXAMPLE("4"), RANGE(1, 256), .identity = true, .fallback = "2", OF_STREAM),
+    JOB_KEY(
         "data.memory_mb", U32, data.memory_mb,
         "`csv`, `libsvm`, `parquet`: how many MiB of training and evaluation rows a process keeps "
         "in memory. "
-        "The other rows are in a file in `data.spill`. 0: a quarter of the memory of the host or "
+        "The other rows are in a file in `data.spill`. Of a stream: of its windows and of the "
+        "evaluation rows. 0: a quarter of the memory of the host or "
         "the cgroup. All processes that the launcher starts on one host share this quarter.",
         PER_PROCESS, EXAMPLE("4096"), RANGE(0, UINT32_MAX), .fallback = "0", OF_COLUMNS),
     JOB_KEY("data.spill", FOLDER, data.spill,

@@ -41,7 +41,9 @@ struct process {
     struct dataset data, eval;
     bool has_eval;
     struct planted planted;
-    struct dataset_source rows, eval_rows; /* of data and eval */
+    struct dataset_source loaded, eval_rows; /* of data and eval */
+    struct source *rows;                     /* of data: `loaded`, or a stream */
+    struct key_growth keys;                  /* of a stream: by the chief's look */
     int listen_fd, http_fd;
     bool listens;
     bool owns_output;        /* the chief's: it holds DIR */

@@ -201,7 +201,7 @@ static enum err summarize_run(struct process *p, const struct host *host, struct
                                    .base = p->has_base ? &p->base : NULL,
                                    .finished = p->finished,
                                    .launched = p->flags.progress_fd >= 0,
-                                   .batches_per_epoch = order_batches(&p->rows.source.order),
+                                   .batches_per_epoch = order_batches(&p->rows->order),
                                    .rows = p->data.rows,
                                    .planted = p->planted,
                                    .output = p->output,
@@ -255,7 +255,7 @@ static struct journal_entry new_name(const struct process *p)
     }
     uuid_make(name, random[0], random[1]);
     return journal_name_entry(
-        name, p->has_base ? manifest_epochs(&p->base, order_batches(&p->rows.source.order)) : 0);
+        name, p->has_base ? manifest_epochs(&p->base, order_batches(&p->rows->order)) : 0);
 }
 
 /* The reason why the job is not exact any more, found before it trains; "": none. */
@@ -393,7 +393,7 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
 {
     struct host *host = NULL;
     struct host_config host_config = {.layout = model_layout(p->model),
-                                      .batches_per_epoch = order_batches(&p->rows.source.order),
+                                      .batches_per_epoch = order_batches(&p->rows->order),
                                       .output = p->output,
                                       .contents = &p->data.contents,
                                       .base_cut = p->has_base ? p->base.cut : UINT64_MAX,
@@ -472,7 +472,7 @@ enum err process_run_chief(struct process *p, struct train *train, struct errmsg
         describe(p);
         warn_of_kernels(p);
         note_start(p);
-        curves_init(&curves, &p->job, model_layout(p->model), order_batches(&p->rows.source.order),
+        curves_init(&curves, &p->job, model_layout(p->model), order_batches(&p->rows->order),
                     p->data.rows, p->logs, &p->logs_disk);
     }
     if (!err && p->result.exit_code == 0)

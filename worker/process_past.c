@@ -386,7 +386,7 @@ enum err process_look_back(struct process *p, struct errmsg *e)
     p->learned.seconds_before = seconds_before(p);
     if (err || !p->has_base)
         return err;
-    uint64_t per_epoch = order_batches(&p->rows.source.order),
+    uint64_t per_epoch = order_batches(&p->rows->order),
              epochs = manifest_epochs(&p->base, per_epoch);
     err = check_base(p, per_epoch, e);
     if (err)

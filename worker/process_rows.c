@@ -71,12 +71,118 @@ static void say_doubts(const struct process *p)
         say_doubt, NULL);
 }
 
+/* A process that does not wait for jobs waits this long for a chief that continues one, as elsewhere. */
+static int64_t over_ms(const struct process *p)
+{
+    int64_t start_ms = (int64_t)p->job.timeouts.start_s * 1000;
+    if (p->flags.waits)
+        return 0;
+    return start_ms < ENDING_ALONE_MS ? start_ms : ENDING_ALONE_MS;
+}
+
+/* Get the encoding of the chief's last cut. Failed tries count up to ENCODING_TRIES, within timeouts.start_s. */
+static enum err ask_last_cut(struct process *p, struct errmsg *e)
+{
+    int64_t began_ms = clock_now_ms(), start_ms = (int64_t)p->job.timeouts.start_s * 1000;
+    for (;;) {
+        enum err err = taught_ask(&p->taught, &p->job, &p->cluster, NULL, CUT_READER_ANY,
+                                  p->data.contents.files ? &p->data.contents : NULL, over_ms(p), e);
+        if (!err || err == ERR_STATE)
+            return err;
+        log_warn("%s", e->text);
+        if (err == ERR_NOTFOUND || err == ERR_INPUT || ++p->encoding_tries >= ENCODING_TRIES ||
+            clock_now_ms() - began_ms >= start_ms)
+            return err;
+        clock_sleep_ms(ENCODING_PAUSE_MS);
+    }
+}
+
+/* While the chief indexes its data, it answers nothing; when it has, it closes the connection, and is asked again. */
+static enum err fetch_index(const struct process *p, uint8_t **index, size_t *bytes,
+                            struct errmsg *e)
+{
+    enum { WAIT_MS = 24 * 3600 * 1000, PAUSE_MS = 300, CONNECTED_MS = 1000 };
+    const int64_t start_ms = (int64_t)p->job.timeouts.start_s * 1000;
+    const struct cut_reader reader = {.job = &p->job,
+                                      .cluster = &p->cluster,
+                                      .cut = CUT_READER_ANY,
+                                      .silent_ms = WAIT_MS,
+                                      .start_ms = start_ms,
+                                      .over_ms = over_ms(p)};
+    int64_t heard_ms = clock_now_ms();
+    log_info("asking the chief for the index of the data (data.order: stream)");
+    for (;;) {
+        const int64_t began_ms = clock_now_ms();
+        enum err err = cut_reader_index(&reader, index, bytes, e);
+        if (err != ERR_CLOSED && err != ERR_CORRUPT)
+            return err;
+        const int64_t now_ms = clock_now_ms();
+        if (now_ms - began_ms > CONNECTED_MS)
+            heard_ms = now_ms;
+        if (now_ms - heard_ms > start_ms)
+            return err;
+        clock_sleep_ms(PAUSE_MS);
+    }
+}
+
+/* The chief makes the index, or has kept it, and the other processes fetch it. */
+static enum err index_stream(struct process *p, struct errmsg *e)
+{
+    char kept[FILES_PATH_MAX];
+    uint8_t *index = NULL;
+    size_t bytes = 0;
+    if (p->cluster.is_chief) {
+        enum err err = place_path(&p->checkpoints, CHECKPOINT_INDEX, kept, e);
+        if (!err)
+            err = files_mkdirs(p->checkpoints.where, e);
+        return err ? err : dataset_index(&p->data, kept, e);
+    }
+    enum err err = fetch_index(p, &index, &bytes, e);
+    p->told_over = err == ERR_STATE;
+    if (err)
+        return err;
+    err = dataset_index_of_chief(&p->data, index, bytes, e);
+    mem_free(index);
+    return err;
+}
+
+/* data.order: stream: the columns determine the model, and no row is read. */
+static enum err load_model_and_index(struct process *p, struct errmsg *e)
+{
+    struct job *job = &p->job;
+    struct dataset_seen seen = {.any = false};
+    enum err err = ERR_OK;
+    if (p->flags.find_learning_rate)
+        return err_set(e, ERR_INPUT,
+                       "%s: --find_learning_rate does not read data.order: stream: add --set "
+                       "data.order=shuffled, and --set data.train=.. with a part of the files",
+                       job->file);
+    if (may_ask(p) && taught_learns(&job->data.csv)) {
+        err = ask_last_cut(p, e);
+        p->told_over = err == ERR_STATE;
+    } else if (p->cluster.is_chief) {
+        err = dataset_sample(job, taught_given(&p->taught), &seen, &p->keys, e);
+    }
+    if (!err)
+        err = dataset_begin_stream(&p->data, job, taught_given(&p->taught), e);
+    if (err)
+        return err;
+    p->data.seen = seen;
+    dataset_tell(&p->data, job);
+    err = model_new(&p->model, job, e);
+    if (!err)
+        err = export_check_job(job, e);
+    return err ? err : index_stream(p, e);
+}
+
 /* Load the model first, because it determines the allowed labels; or the data first, if they determine the model. */
 static enum err load_model_and_data(struct process *p, struct errmsg *e)
 {
     struct job *job = &p->job;
     bool data_first = job_needs_data(job);
     enum err err = ERR_OK;
+    if (job_streams(job))
+        return load_model_and_index(p, e);
     if (data_first) {
         err = dataset_load_given(&p->data, job, taught_given(&p->taught), 0, e);
         if (err)
@@ -127,32 +233,6 @@ static enum err find_taught(struct process *p, struct errmsg *e)
     return taught_find(&p->taught, &p->job, p->output, &p->checkpoints, base, e);
 }
 
-/* A process that does not wait for jobs waits this long for a chief that continues one, as elsewhere. */
-static int64_t over_ms(const struct process *p)
-{
-    int64_t start_ms = (int64_t)p->job.timeouts.start_s * 1000;
-    if (p->flags.waits)
-        return 0;
-    return start_ms < ENDING_ALONE_MS ? start_ms : ENDING_ALONE_MS;
-}
-
-/* Get the encoding of the chief's last cut. Failed tries count up to ENCODING_TRIES, within timeouts.start_s. */
-static enum err ask_last_cut(struct process *p, struct errmsg *e)
-{
-    int64_t began_ms = clock_now_ms(), start_ms = (int64_t)p->job.timeouts.start_s * 1000;
-    for (;;) {
-        enum err err = taught_ask(&p->taught, &p->job, &p->cluster, NULL, CUT_READER_ANY,
-                                  &p->data.contents, over_ms(p), e);
-        if (!err || err == ERR_STATE)
-            return err;
-        log_warn("%s", e->text);
-        if (err == ERR_NOTFOUND || err == ERR_INPUT || ++p->encoding_tries >= ENCODING_TRIES ||
-            clock_now_ms() - began_ms >= start_ms)
-            return err;
-        clock_sleep_ms(ENCODING_PAUSE_MS);
-    }
-}
-
 static void begin_arrival(struct process *p)
 {
     const struct cluster *c = &p->cluster;
@@ -193,7 +273,9 @@ static enum err load_rows(struct process *p, struct errmsg *e)
     enum err err = find_taught(p, e); /* a chief holds DIR from here on */
     if (err)
         return err;
-    begin_arrival(p);
+    if (p->cluster.is_chief ||
+        !job_streams(&p->job)) /* others ask ps 0 and the chief by themselves */
+        begin_arrival(p);
     err = load_model_and_data(p, e);
     if (!err)
         err = fit_rows(p, e);
@@ -260,24 +342,29 @@ static void warn_of_room(const struct table_room *room, const struct job *job,
 /* Report the expected size of the tables to the log and the launcher; a warning if the ps on this host have less
  * free memory. */
 static void say_tables(const struct job *job, const struct cluster *cluster,
-                       const struct dataset *data, int progress_fd)
+                       const struct key_growth *keys, int progress_fd)
 {
-    struct key_growth growth;
-    struct errmsg e = {""};
     char text[400];
-    if (!dataset_has_keys(data))
-        return;
-    if (dataset_count_keys(data, data->rows, DATASET_COUNTED_LOOKUPS, &growth, &e)) {
-        log_warn("tables: not estimated: %s", e.text);
-        return;
-    }
-    const struct table_room room = table_room_of(job, &growth);
+    const struct table_room room = table_room_of(job, keys);
     table_room_text(&room, cluster->n_ps, text, sizeof text);
     log_info("tables: %s", text);
     progress_say(progress_fd, "tables: %s", text);
     if (!table_room_fits(&room, job, cluster->n_ps, text, sizeof text))
         log_warn("tables: %s", text);
     warn_of_room(&room, job, cluster);
+}
+
+static void count_keys(const struct process *p)
+{
+    const struct dataset *d = &p->data;
+    struct key_growth keys = p->keys;
+    struct errmsg e = {""};
+    if (!dataset_has_keys(d))
+        return;
+    if (!d->stream && dataset_count_keys(d, d->rows, DATASET_COUNTED_LOOKUPS, &keys, &e))
+        log_warn("tables: not estimated: %s", e.text);
+    else
+        say_tables(&p->job, &p->cluster, &keys, p->flags.progress_fd);
 }
 
 static enum err load(struct process *p, struct errmsg *e)
@@ -288,7 +375,7 @@ static enum err load(struct process *p, struct errmsg *e)
         say_doubts(p);
     }
     if (!err && p->cluster.is_chief && !p->flags.find_learning_rate)
-        say_tables(&p->job, &p->cluster, &p->data, p->flags.progress_fd);
+        count_keys(p);
     if (!err)
         err = measure_planted(p, e);
     if (err)
@@ -297,7 +384,8 @@ static enum err load(struct process *p, struct errmsg *e)
                                 .batch_size = p->job.training.batch_size,
                                 .seed = p->job.training.seed,
                                 .microbatches = p->job.training.microbatches};
-    dataset_source_init(&p->rows, &p->data, &order);
+    dataset_source_init(&p->loaded, &p->data, &order);
+    p->rows = &p->loaded.source;
     if (p->job.sync.dropped == DROPPED_REDO &&
         order_batches(&order) > EPOCHS_LEAVES_MAX / order.microbatches)
         return job_blame(
@@ -307,12 +395,14 @@ static enum err load(struct process *p, struct errmsg *e)
                     " batches of %u are too many: the most is %" PRIu64 "; use sync.dropped: lost",
                     order_batches(&order), order.microbatches, EPOCHS_LEAVES_MAX),
             e);
-    if (!evaluates(p))
-        return ERR_OK;
-    err = dataset_load_eval(&p->eval, &p->job, &p->data, model_classes(p->model), e);
-    p->has_eval = err == ERR_OK;
-    if (!err)
-        dataset_source_init(&p->eval_rows, &p->eval, NULL);
+    if (evaluates(p)) {
+        err = dataset_load_eval(&p->eval, &p->job, &p->data, model_classes(p->model), e);
+        p->has_eval = err == ERR_OK;
+        if (!err)
+            dataset_source_init(&p->eval_rows, &p->eval, NULL);
+    }
+    if (!err && p->data.stream) /* it uses the memory that is left */
+        err = dataset_open_stream(&p->data, model_classes(p->model), &p->rows, e);
     return err;
 }
 
@@ -336,6 +426,7 @@ void process_forget_rows(struct process *p)
     free(p->encoding);
     p->encoding = NULL;
     dataset_close(&p->data);
+    p->rows = NULL;
     dataset_close(&p->eval);
     model_free(p->model);
     p->model = NULL;

@@ -92,7 +92,7 @@ static enum err run(struct process *p, struct control_encoding *asked, struct er
 {
     struct train *train = NULL;
     struct train_config config = {
-        .job = &p->job, .cluster = &p->cluster, .model = p->model, .source = &p->rows.source};
+        .job = &p->job, .cluster = &p->cluster, .model = p->model, .source = p->rows};
     enum err err = fault_parse(&config.fault, p->flags.fault, e);
     if (!err && fault_is_of_ps(&config.fault))
         err = err_set(e, ERR_INPUT, "--fault=%s: only a ps accepts it", p->flags.fault);
@@ -132,7 +132,7 @@ static enum err run_evaluator(struct process *p, struct evaluator_end *end, stru
                                         .eval = &p->eval_rows.source,
                                         .encoding = p->encoding,
                                         .planted = p->planted,
-                                        .batches_per_epoch = order_batches(&p->rows.source.order),
+                                        .batches_per_epoch = order_batches(&p->rows->order),
                                         .output = p->output,
                                         .checkpoints = &p->checkpoints,
                                         .logs = p->logs,
@@ -170,7 +170,7 @@ static enum err evaluate_all(struct process *p, struct errmsg *e)
 enum err process_run(struct process *p, struct alone *alone, struct errmsg *e)
 {
     if (p->flags.find_learning_rate)
-        return lr_finder_run(&p->job, p->model, &p->rows.source, p->output, e);
+        return lr_finder_run(&p->job, p->model, p->rows, p->output, e);
     if (p->cluster.role == ROLE_EVALUATOR)
         return evaluate_all(p, e);
     enum err err = process_look_back(p, e);

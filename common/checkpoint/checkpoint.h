@@ -260,4 +260,7 @@ bool cut_file_is_shard(const char *file);
 /* The same for a shard's file, with the shard's number. */
 bool cut_file_shard(const char *file, uint32_t *shard);
 bool cut_file_is_manifest(const char *file);
+/* The index of the data (data.order: stream). It is of no cut: it is an object of the place itself. */
+#define CHECKPOINT_INDEX "data.index"
+bool cut_file_is_index(const char *file);
 bool cut_file_is_encoding(const char *file);

@@ -13,7 +13,10 @@
 
 void cut_object(char name[PLACE_NAME_MAX], uint64_t cut, const char *file)
 {
-    (void)snprintf(name, PLACE_NAME_MAX, "cut-%010" PRIu64 "%s%s", cut, *file ? "/" : "", file);
+    if (cut_file_is_index(file))
+        (void)snprintf(name, PLACE_NAME_MAX, "%s", file);
+    else
+        (void)snprintf(name, PLACE_NAME_MAX, "cut-%010" PRIu64 "%s%s", cut, *file ? "/" : "", file);
 }
 
 enum err checkpoint_corrupt(struct errmsg *e, const char *path, const char *fmt, ...)
@@ -130,6 +133,11 @@ bool cut_file_is_shard(const char *file)
 bool cut_file_is_manifest(const char *file)
 {
     return strcmp(file, CHECKPOINT_MANIFEST) == 0;
+}
+
+bool cut_file_is_index(const char *file)
+{
+    return strcmp(file, CHECKPOINT_INDEX) == 0;
 }
 
 bool cut_file_is_encoding(const char *file)

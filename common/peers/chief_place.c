@@ -75,7 +75,9 @@ static enum err object_new(const struct place *place, const char *name, void **o
     struct chief_object *o = mem_zalloc(1, sizeof *o);
     if (!o)
         return err_set(e, ERR_NOMEM, "no memory to move %s", name);
-    if (sscanf(name, "cut-%" SCNu64 "/%31s", &o->cut, o->file) != 2) {
+    if (cut_file_is_index(name)) {
+        memcpy(o->file, CHECKPOINT_INDEX, sizeof CHECKPOINT_INDEX);
+    } else if (sscanf(name, "cut-%" SCNu64 "/%31s", &o->cut, o->file) != 2) {
         mem_free(o);
         return err_set(e, ERR_NOTFOUND, "%s: the chief gives only files of checkpoints", name);
     }

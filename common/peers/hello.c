@@ -181,8 +181,8 @@ static bool same_list(const struct cluster *own, const char *own_name, const Gra
 
 #define OTHER_DATA "%s has other training data than the chief: %s"
 
-/* A doctor has read only the beginnings of its files, an arrival a part of them, and a worker whose job is done none: they send
- * nothing. */
+/* A doctor has read only the beginnings of its files, an arrival a part of them, and a worker whose job is done, or that asks for the
+ * index of the data (data.order: stream), none: they send nothing. */
 static bool same_contents(const struct hello_host *host, const Gradwire__Hello *m,
                           struct hello_refusal *why)
 {
@@ -191,6 +191,7 @@ static bool same_contents(const struct hello_host *host, const Gradwire__Hello *
     char how[280], sender[WORKER_NAME_BYTES];
     if (!host->contents || m->role == GRADWIRE__ROLE__DOCTOR ||
         m->role == GRADWIRE__ROLE__ARRIVAL || m->idle ||
+        (m->role == GRADWIRE__ROLE__READER && !m->contents && job_streams(host->job)) ||
         contents_same(host->contents, theirs->fingerprint.data, theirs->fingerprint.len))
         return true;
     const struct contents_print print = print_of(theirs);

@@ -167,6 +167,12 @@ enum err schema_look_up(struct table_schema *s, const struct job *job, struct er
     return ERR_OK;
 }
 
+enum err schema_of_job(struct table_schema **s, const struct job *job, struct errmsg *e)
+{
+    enum err err = schema_new(s, &job->data.csv, e);
+    return err ? err : schema_look_up(*s, job, e);
+}
+
 enum err schema_new(struct table_schema **out, const struct job_csv *csv, struct errmsg *e)
 {
     struct table_schema *s = mem_zalloc(1, sizeof *s);

@@ -242,6 +242,8 @@ enum err schema_new(struct table_schema **s, const struct job_csv *csv,
                     struct errmsg *e) MUST_CHECK;
 /* Add the lookups of the job's model. Errors: ERR_NOMEM. */
 enum err schema_look_up(struct table_schema *s, const struct job *job, struct errmsg *e) MUST_CHECK;
+/* Both. Errors: ERR_NOMEM. */
+enum err schema_of_job(struct table_schema **s, const struct job *job, struct errmsg *e) MUST_CHECK;
 /* Numbers with a scale or buckets become floats before they are scaled, as in release 0.1.0 (encoding.json without
  * `arithmetic`). Call before the first row. */
 static inline void schema_round(struct table_schema *s)

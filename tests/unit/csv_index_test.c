@@ -75,7 +75,8 @@ static void put(struct fixture *f, const char *text, size_t bytes)
 static enum err indexes(struct fixture *f, const struct csv_grammar *g, bool headers,
                         uint64_t cell_bytes)
 {
-    return csv_index(&f->x, &f->paths, g, headers, cell_bytes, NULL, f->pool, &f->e);
+    return csv_index(&f->x, &f->paths, g, headers, cell_bytes, CSV_PIECE_BYTES, NULL, f->pool,
+                     &f->e);
 }
 
 /* ---- the rules once more: the rows of a whole text, as the reader finds them ---- */
@@ -596,37 +597,45 @@ static void an_index_is_kept_while_names_sizes_and_times_agree(void **state)
     snprintf(kept, sizeof kept, "%s/index", f.files.dir);
     struct text_index first, x;
     const uint64_t cell = 64;
-    assert_int_equal(csv_index(&first, &f.paths, &quoted, false, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(
+        csv_index(&first, &f.paths, &quoted, false, cell, CSV_PIECE_BYTES, kept, f.pool, &f.e),
+        ERR_OK);
     const int64_t modified_ns = first.file[0].modified_ns;
     const struct timespec times[] = {
         {.tv_nsec = UTIME_OMIT},
         {.tv_sec = modified_ns / 1000000000, .tv_nsec = modified_ns % 1000000000}};
     idx_files_write(&f.files, "0.csv", (struct bytes){(uint8_t *)(uintptr_t) "1,2,3,4\n", 8});
     assert_int_equal(utimensat(AT_FDCWD, f.paths.path[0], times, 0), 0);
-    assert_int_equal(csv_index(&x, &f.paths, &quoted, false, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(
+        csv_index(&x, &f.paths, &quoted, false, cell, CSV_PIECE_BYTES, kept, f.pool, &f.e), ERR_OK);
     assert_int_equal(text_index_rows(&x), 2); /* it was not read again */
     assert_int_equal(x.file[0].entry[0].sum, first.file[0].entry[0].sum);
     text_index_close(&x);
     struct csv_grammar other = quoted;
     other.delimiter = ';';
-    assert_int_equal(csv_index(&x, &f.paths, &other, false, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(
+        csv_index(&x, &f.paths, &other, false, cell, CSV_PIECE_BYTES, kept, f.pool, &f.e), ERR_OK);
     assert_int_equal(text_index_rows(&x), 1);
     text_index_close(&x);
-    assert_int_equal(csv_index(&x, &f.paths, &quoted, true, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(
+        csv_index(&x, &f.paths, &quoted, true, cell, CSV_PIECE_BYTES, kept, f.pool, &f.e), ERR_OK);
     assert_int_equal(text_index_rows(&x), 0); /* other keys */
     text_index_close(&x);
-    assert_int_equal(csv_index(&x, &f.paths, &quoted, false, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(
+        csv_index(&x, &f.paths, &quoted, false, cell, CSV_PIECE_BYTES, kept, f.pool, &f.e), ERR_OK);
     assert_int_equal(text_index_rows(&x), 1);
     text_index_close(&x);
     idx_files_write(&f.files, "0.csv", (struct bytes){(uint8_t *)(uintptr_t) "1,2\n3,4\n", 8});
     const struct timespec later[] = {times[0],
                                      {.tv_sec = times[1].tv_sec + 1, .tv_nsec = times[1].tv_nsec}};
     assert_int_equal(utimensat(AT_FDCWD, f.paths.path[0], later, 0), 0);
-    assert_int_equal(csv_index(&x, &f.paths, &quoted, false, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(
+        csv_index(&x, &f.paths, &quoted, false, cell, CSV_PIECE_BYTES, kept, f.pool, &f.e), ERR_OK);
     assert_int_equal(text_index_rows(&x), 2);
     text_index_close(&x);
     idx_files_write(&f.files, "index", (struct bytes){(uint8_t *)(uintptr_t) "damaged", 7});
-    assert_int_equal(csv_index(&x, &f.paths, &quoted, false, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(
+        csv_index(&x, &f.paths, &quoted, false, cell, CSV_PIECE_BYTES, kept, f.pool, &f.e), ERR_OK);
     text_index_close(&x);
     text_index_close(&first);
     teardown(&f);
@@ -646,7 +655,8 @@ static void an_index_is_taken_for_the_same_files_elsewhere(void **state)
     setup(&f, 2);
     put(&f, "1,2\n3,4\n", 8);
     snprintf(kept, sizeof kept, "%s/index", f.files.dir);
-    assert_int_equal(csv_index(&x, &f.paths, &quoted, false, cell, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(
+        csv_index(&x, &f.paths, &quoted, false, cell, CSV_PIECE_BYTES, kept, f.pool, &f.e), ERR_OK);
     assert_int_equal(files_read(kept, 1 << 20, &packed, &bytes, &f.e), ERR_OK);
     idx_files_write(&f.files, "b.csv", (struct bytes){(uint8_t *)(uintptr_t) "1,2\n3,4\n", 8});
     paths_close(&f.paths);
@@ -697,7 +707,8 @@ static void an_index_that_contradicts_itself_is_refused(void **state)
     setup(&f, 2);
     put(&f, "1,2\n3,4\n", 8);
     snprintf(kept, sizeof kept, "%s/index", f.files.dir);
-    assert_int_equal(csv_index(&x, &f.paths, &quoted, false, 64, kept, f.pool, &f.e), ERR_OK);
+    assert_int_equal(
+        csv_index(&x, &f.paths, &quoted, false, 64, CSV_PIECE_BYTES, kept, f.pool, &f.e), ERR_OK);
     text_index_close(&x);
     assert_int_equal(files_read(kept, 1 << 20, &packed, &bytes, &f.e), ERR_OK);
     assert_int_equal(packed[CELL_BYTES_AT], 64);

@@ -198,6 +198,13 @@ static void other_training_data_are_refused_by_the_chief(void **state)
                 "worker 3 has other training data than the chief: it has read 0 files, the chief "
                 "1");
     }
+    job.data.order = ORDER_STREAM; /* a reader asks for the index of the data */
+    m.role = GRADWIRE__ROLE__READER;
+    takes(&chief, "", &m);
+    m.role = GRADWIRE__ROLE__WORKER;
+    refuses(&chief, "", &m, GRADWIRE__REASON__OTHER_DATA,
+            "worker 3 has other training data than the chief: it has read 0 files, the chief 1");
+    job.data.order = ORDER_SHUFFLED;
     takes(&ps, "", &m);
     const struct hello_host loads = {
         .job = &job, .cluster = &chief, .uuid = ""}; /* it reads its own */

@@ -97,6 +97,8 @@ static const struct context {
     {"data.columns[].number.encode", NULL, {"data.columns[0].number.buckets=log_squared"}},
     {"data.synthetic", plain, {"data.synthetic=clicks", "data.columns=[number: n, label: y]", "model.input.shape=auto"}},
     {"data.bad_rows_max", NULL, {"data.bad_rows=skip"}},
+    {"data.window", NULL, {"data.order=stream"}},
+    {"data.mix", NULL, {"data.order=stream"}},
     {"data.scale", plain, {NULL}},
     {"data.augment", plain, {"model.input.shape=[28, 28]", "model.layers=[flatten, dense: 1]"}},
     {"optimizer.X.", NULL, {"optimizer=%s"}},

@@ -653,6 +653,49 @@ static void rows_are_held_out_in_one_way_and_of_the_identity(void **state)
     answers("data.validation=0.1", "it must be a map of keys");
 }
 
+static void a_stream_is_of_the_identity_and_says_what_it_takes(void **state)
+{
+    (void)state;
+    static const char log[] =
+        "model: {input: {shape: auto}, layers: [dense: 1], loss: mse}\n"
+        "data: {format: csv, train: x, columns: [label: y, number: n], order: stream}\n"
+        "optimizer: sgd\n";
+    struct job job = parsed(mlp, NULL);
+    assert_null(strstr(job.identity_text, "data.order"));
+    assert_null(strstr(job.canonical, "order"));
+    job_close(&job);
+    job = parsed(log, "data.mix=4");
+    assert_non_null(strstr(job.identity_text, "data.order = stream\n"));
+    assert_non_null(strstr(job.identity_text, "data.mix = 4\n"));
+    assert_null(strstr(job.identity_text, "data.window"));
+    assert_int_equal(job.data.window, 32768);
+    job_close(&job);
+    answers("data.order=stream", "stream reads data.format: csv alone; allowed for other formats");
+    answers("data.window=100", "it has no effect without data.order: stream");
+    const char *const wrong[][2] = {
+        {"data.window=0", "data.window: "},
+        {"data.validation.last=0.1", "use data.validation.files or data.eval"},
+        {"data.validation.share=0.1", "use data.validation.files or data.eval"},
+        {"training.update=async", "async: shuffled"},
+        {"sync.dropped=redo", "only lost is allowed"},
+        {"training.microbatches=64", "does not divide"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        const char *const sets[] = {wrong[i][0], "training.batch_size=100"};
+        struct errmsg e;
+        assert_int_equal(job_parse(&job, log, strlen(log), "j.yaml", "/", sets, 2, &e), ERR_INPUT);
+        if (!strstr(e.text, wrong[i][1]))
+            fail_msg("not %s: %s", wrong[i][1], e.text);
+    }
+    /* of itself it takes microbatches that divide the batch */
+    job = parsed(log, "training.batch_size=300");
+    assert_int_equal(job.training.microbatches, 4);
+    job_close(&job);
+    job = parsed(mlp, "training.batch_size=300");
+    assert_int_equal(job.training.microbatches, 8);
+    job_close(&job);
+}
+
 static void an_unknown_word_names_the_nearest_and_the_allowed(void **state)
 {
     (void)state;
@@ -2123,6 +2166,7 @@ int main(void)
         cmocka_unit_test(the_bound_of_staleness_is_refused_where_nobody_heeds_it),
         cmocka_unit_test(layers_are_named_as_keras_names_them),
         cmocka_unit_test(rows_are_held_out_in_one_way_and_of_the_identity),
+        cmocka_unit_test(a_stream_is_of_the_identity_and_says_what_it_takes),
         cmocka_unit_test(two_layers_of_one_name_are_refused),
         cmocka_unit_test(layers_read_the_one_before_or_what_their_inputs_name),
         cmocka_unit_test(inputs_that_cannot_be_are_refused),

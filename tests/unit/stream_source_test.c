@@ -104,6 +104,17 @@ static void load(struct fixture *f)
     must(f, dataset_load(&f->d, &f->job, 0, 0, &f->e));
 }
 
+static enum err open_source(struct fixture *f, uint64_t budget_bytes)
+{
+    const struct stream_config c = {.reader = f->reader,
+                                    .lanes = &f->lanes,
+                                    .order = &f->order,
+                                    .contents = &f->d.contents,
+                                    .budget_bytes = budget_bytes,
+                                    .bad_rows_max = f->job.data.csv.bad_rows_max};
+    return stream_source_new(&f->source, &c, &f->e);
+}
+
 /* Index them, and make the source over the index. */
 static enum err stream(struct fixture *f, uint32_t window, uint64_t budget_bytes)
 {
@@ -111,14 +122,13 @@ static enum err stream(struct fixture *f, uint32_t window, uint64_t budget_bytes
         .delimiter = ',', .quotes = true, .comment = "#", .comment_bytes = 1};
     f->reading = (struct reading){.job = &f->job, .schema = f->d.table.schema};
     must(f, csv_index(&f->x, &f->paths, &g, f->job.data.csv.header == HEADER_NAMES, CELL_BYTES,
-                      NULL, f->pool, &f->e));
+                      CSV_PIECE_BYTES, NULL, f->pool, &f->e));
     assert_int_equal(text_index_rows(&f->x), f->d.rows);
     must(f, csv_index_reader(&f->reader, &f->reading, &f->x, &f->paths, &f->e));
     lanes_init(&f->lanes, f->d.rows, BATCH, LANES, window, 2, 11);
     f->order =
         (struct order){.rows = f->d.rows, .batch_size = BATCH, .seed = 11, .microbatches = LANES};
-    return stream_source_new(&f->source, f->reader, &f->lanes, &f->order, &f->d.contents,
-                             budget_bytes, &f->e);
+    return open_source(f, budget_bytes);
 }
 
 static void teardown(struct fixture *f)
@@ -327,11 +337,10 @@ static struct counting *count_reads(struct fixture *f)
     struct counting *c = calloc(1, sizeof *c);
     assert_non_null(c);
     c->of = f->reader;
-    c->reader = (struct row_reader){&type, c->of->schema, c->of->rows};
+    c->reader = (struct row_reader){&type, c->of->schema, c->of->rows, c->of->may_be_bad};
     stream_source_free(f->source);
     f->reader = &c->reader;
-    must(f, stream_source_new(&f->source, f->reader, &f->lanes, &f->order, &f->d.contents, 1 << 30,
-                              &f->e));
+    must(f, open_source(f, 1 << 30));
     return c;
 }
 
@@ -444,8 +453,7 @@ static void memory_that_runs_out_is_an_error_that_passes(void **state)
         mem_fail_at(n);
         enum err err = csv_index_reader(&f.reader, &f.reading, &f.x, &f.paths, &f.e);
         if (!err)
-            err = stream_source_new(&f.source, f.reader, &f.lanes, &f.order, &f.d.contents, 1 << 30,
-                                    &f.e);
+            err = open_source(&f, 1 << 30);
         if (!err)
             err = leaf_buffer_new(&buffer, &f.source->form, BATCH, LEAF_ALL, &f.e);
         for (uint64_t id = 0; id < lanes_batches(&f.lanes) && !err; id++)
@@ -493,9 +501,10 @@ static void a_bad_row_is_refused_with_its_line_if_none_may_be(void **state)
     teardown(&f);
 }
 
-static enum err visit_nothing(void *ctx, const uint32_t *cells, size_t n, struct errmsg *e)
+static enum err visit_nothing(void *ctx, const uint32_t *cells, size_t n, bool bad,
+                              struct errmsg *e)
 {
-    (void)ctx, (void)cells, (void)n, (void)e;
+    (void)ctx, (void)cells, (void)n, (void)bad, (void)e;
     return ERR_OK;
 }
 
@@ -520,8 +529,8 @@ static void a_row_longer_than_a_piece_is_refused_wherever_it_begins(void **state
             n += (size_t)sprintf(text + n, "0,3,a,8,3,note,2\n");
             idx_files_write(&f.files, "2.csv", (struct bytes){(uint8_t *)text, n});
             f.reading = (struct reading){.job = &f.job, .schema = f.d.table.schema};
-            enum err err =
-                csv_index(&f.x, &f.paths, &g, true, TEXT_INDEX_CELL_BYTES, NULL, f.pool, &f.e);
+            enum err err = csv_index(&f.x, &f.paths, &g, true, TEXT_INDEX_CELL_BYTES,
+                                     CSV_PIECE_BYTES, NULL, f.pool, &f.e);
             const uint64_t rows = err ? 0 : text_index_rows(&f.x);
             if (!err)
                 err = csv_index_reader(&f.reader, &f.reading, &f.x, &f.paths, &f.e);

@@ -19,6 +19,7 @@ struct fetch {
     char chief[300], refusal[300]; /* the last one of ps 0; "": it has answered since */
     bool job_over;                 /* ps 0 reports that, and knows no chief */
     uint64_t cut;
+    bool index; /* that is fetched, and no cut */
     struct conn *conn;
     ProtobufCMessage *message;
     uint16_t type;
@@ -172,7 +173,7 @@ static void on_chief(struct fetch *f, const Gradwire__HelloReply *m)
 {
     if (f->cut == CUT_READER_ANY)
         f->cut = m->cut - 1;
-    if (f->cut == CUT_READER_ANY)
+    if (f->cut == CUT_READER_ANY && !f->index)
         end(f, err_set(f->e, ERR_NOTFOUND, "the chief has no checkpoint"));
     f->greeted = true;
     loop_stop(&f->loop);
@@ -237,7 +238,8 @@ static void on_open(struct conn *c, void *owner)
         return;
     }
     m.role = GRADWIRE__ROLE__READER;
-    hello_add_contents(&m, &contents, f->of->contents);
+    if (f->of->contents)
+        hello_add_contents(&m, &contents, f->of->contents);
     m.encoding.len = 0;
     conn_limits(c, FRAME_HEAD_MAX, STORE_PIECE_BYTES);
     dial_hello(f->dialer, c, &m);
@@ -303,13 +305,17 @@ static enum err read_cut(struct fetch *f, struct manifest *m, char **text, struc
     return err;
 }
 
-static enum err talk(struct fetch *f, struct manifest *m, char **text)
+static enum err talk(struct fetch *f, struct manifest *m, uint8_t **data, size_t *bytes)
 {
     struct errmsg why;
+    char *text = NULL;
     enum err err = greet(f);
     if (err)
         return err;
-    err = read_cut(f, m, text, &why);
+    if (f->index)
+        err = place_get(&f->place.place, CHECKPOINT_INDEX, SIZE_MAX / 2, data, bytes, &why);
+    else if (!(err = read_cut(f, m, &text, &why)))
+        *data = (uint8_t *)text;
     if (err && f->over)
         return f->err; /* why the chief has not answered */
     if (err)
@@ -330,10 +336,11 @@ static void stop(struct fetch *f)
     chief_place_close(&f->place);
 }
 
-enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char **text,
-                          struct errmsg *e)
+/* m NULL: the index. */
+static enum err fetch(const struct cut_reader *r, struct manifest *m, uint8_t **data, size_t *bytes,
+                      struct errmsg *e)
 {
-    struct fetch f = {.of = r, .cut = r->cut, .e = e};
+    struct fetch f = {.of = r, .cut = r->cut, .index = !m, .e = e};
     enum err err = loop_init(&f.loop);
     if (!err) {
         err = mailbox_init(&f.letters, &f.loop, on_letter, &f);
@@ -344,7 +351,23 @@ enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char *
         return err_set(e, err, "no event loop: %s", err_str(err));
     chief_place_open(&f.place, &f.letters, 0);
     f.place.loop = &f.loop;
-    err = talk(&f, m, text);
+    err = talk(&f, m, data, bytes);
     stop(&f);
     return err;
+}
+
+enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char **text,
+                          struct errmsg *e)
+{
+    uint8_t *data = NULL;
+    enum err err = fetch(r, m, &data, NULL, e);
+    if (!err)
+        *text = (char *)data;
+    return err;
+}
+
+enum err cut_reader_index(const struct cut_reader *r, uint8_t **data, size_t *bytes,
+                          struct errmsg *e)
+{
+    return fetch(r, NULL, data, bytes, e);
 }

@@ -19,7 +19,8 @@ enum { CUT_READER_SILENT_MS = 30000 /* for silent_ms of a job */ };
 struct cut_reader {
     const struct job *job;
     const struct cluster *cluster;
-    const struct contents *contents; /* the training data that this process has read */
+    const struct contents
+        *contents;     /* the training data that this process has read; NULL: none yet */
     const char *chief; /* "host:port"; NULL: ask ps 0, which knows it when a chief has come */
     uint64_t cut;      /* CUT_READER_ANY: the chief chooses */
     int64_t silent_ms; /* the longest silence that the chief is allowed */
@@ -32,4 +33,8 @@ struct cut_reader {
  * ERR_PROTO; ERR_NOTFOUND: no cut, or the cut has no encoding.json; ERR_NOMEM. Thread: any; waits, on a loop of its
  * own. */
 enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char **text,
+                          struct errmsg *e) MUST_CHECK;
+/* The index of the chief's data (data.order: stream), as it has kept it: *data (mem_free), *bytes. Of *r the contents and the cut
+ * do not count. Errors: as above, but not ERR_NOTFOUND. */
+enum err cut_reader_index(const struct cut_reader *r, uint8_t **data, size_t *bytes,
                           struct errmsg *e) MUST_CHECK;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/process/cgroup.h"
 #include "common/base/printable.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/cluster/cluster.h"
@@ -180,14 +181,15 @@ static bool look(struct check *p, struct finding *f, int eval, struct dataset_lo
     return false;
 }
 
-static void say_look(struct finding *f, const char *part, const struct dataset_look *l)
+static void say_look(struct finding *f, const char *part, const struct dataset_look *l,
+                     const char *where)
 {
     char bytes[24];
     char files[32] = "generated";
     if (l->files)
         (void)snprintf(files, sizeof files, "%zu file%s", l->files, l->files == 1 ? "" : "s");
-    finding_say(f, VERDICT_OK, "%s: %s, %s%" PRIu64 " rows, %s in memory", part, files,
-                l->estimated ? "about " : "", l->rows, estimate_text(bytes, l->bytes));
+    finding_say(f, VERDICT_OK, "%s: %s, %s%" PRIu64 " rows, %s %s", part, files,
+                l->estimated ? "about " : "", l->rows, estimate_text(bytes, l->bytes), where);
     if (l->warning.text[0])
         finding_say(f, VERDICT_WARN, "%s", l->warning.text);
 }
@@ -261,6 +263,22 @@ static void say_doubts(const struct check *p, struct finding *f)
                      say_doubt, f);
 }
 
+/* Whether a stream can be read; or would help. */
+static void say_order(struct check *p, struct finding *f)
+{
+    struct errmsg e = {""};
+    const uint64_t mb = p->job.data.memory_mb, budget = mb ? mb << 20 : cgroup_memory_bytes() / 4;
+    if (job_streams(&p->job)) {
+        if (!p->taught.there && p->schema && dataset_learns(p->schema, &e))
+            (void)finding_error(f, ERR_INPUT, &e);
+    } else if (p->job.data.format == DATA_CSV && p->train.bytes > budget &&
+               p->job.training.update == UPDATE_SYNC) {
+        finding_say(f, VERDICT_OK,
+                    "rows beyond data.memory_mb are in a file of each process (data.spill); with "
+                    "data.order: stream they stay in data.train");
+    }
+}
+
 /* If the data determine the model, the model then determines the allowed labels. */
 static void look_at_train(struct check *p, struct finding *f)
 {
@@ -271,7 +289,10 @@ static void look_at_train(struct check *p, struct finding *f)
     if (automatic)
         shape_by_data(p, f);
     if (!automatic || !p->model || look(p, f, 0, &p->train))
-        say_look(f, "data.train", &p->train);
+        say_look(f, "data.train", &p->train,
+                 job_streams(&p->job) ? "as rows, of which each process reads its part"
+                                      : "in memory");
+    say_order(p, f);
     say_doubts(p, f);
     say_categories(p, f);
     say_words(p, f);
@@ -307,7 +328,7 @@ void check_data(struct check *p, struct finding *f)
         say_held(p, f);
     } else if (evaluates && can && look(p, f, 1, &p->eval)) {
         p->looked_eval = true;
-        say_look(f, dataset_eval_name(&p->job), &p->eval);
+        say_look(f, dataset_eval_name(&p->job), &p->eval, "in memory");
     }
     if (!reads)
         finding_say(f, VERDICT_OK, "a ps reads none");

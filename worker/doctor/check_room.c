@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "common/process/dirlock.h"
 #include "common/process/files.h"
 #include "common/base/mem.h"
+#include "data/core/order.h"
 #include "model/metric.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
@@ -59,11 +61,24 @@ static uint64_t most_bytes(const struct dataset_look *l)
     return l->bytes > l->loading_bytes ? l->bytes : l->loading_bytes;
 }
 
+/* Of a stream: the windows of all microbatches, and as much to read ahead. */
+static uint64_t train_bytes(const struct check *p)
+{
+    const struct job *job = &p->job;
+    const struct dataset_look *l = &p->train;
+    struct lanes lanes;
+    if (!p->looked || !job_streams(job) || !l->rows)
+        return p->looked ? most_bytes(l) : 0;
+    lanes_init(&lanes, l->rows, job->training.batch_size, job->training.microbatches,
+               job->data.window, job->data.mix, job->training.seed);
+    const double rows = 2.0 * lanes.lanes * lanes.mix * (double)lanes.window;
+    return (uint64_t)(fmin(rows / (double)l->rows, 1) * (double)l->bytes);
+}
+
 /* Rows of a csv without room in memory are in a file. */
 static uint64_t data_bytes(const struct check *p)
 {
-    uint64_t bytes = (p->looked ? most_bytes(&p->train) : 0) +
-                     (p->looked_eval ? most_bytes(&p->eval) : 0) + scores_bytes(p);
+    uint64_t bytes = train_bytes(p) + (p->looked_eval ? most_bytes(&p->eval) : 0) + scores_bytes(p);
     uint64_t mb = p->job.data.memory_mb;
     uint64_t room = mb ? mb << 20 : cgroup_memory_bytes() / 4;
     return job_reads_columns(&p->job) && bytes > room ? room : bytes;

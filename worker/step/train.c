@@ -54,15 +54,18 @@ static void push_range(void *ctx, struct gradient_node *n, uint64_t from, uint64
     driver_range(t->is.driver, n, from, to);
 }
 
+/* Data that are read in mid-job are found to be wrong when others have been trained on. */
 static void stop(struct train *t, enum err err, const struct errmsg *e)
 {
-    driver_stop(t->is.driver, err_exit_code(err), e->text);
+    const bool trained = err == ERR_INPUT && t->task_name > 0;
+    driver_stop(t->is.driver, trained ? 1 : err_exit_code(err), e->text);
 }
 
 /* Tables: the guess was wrong, or there was none: request the rows of this task, which is returned again with them. */
 static void ask_rows(struct train *t, const struct session_task *task)
 {
     struct errmsg e = {""};
+    t->task_name = task->name;
     want_rows(t, task);
     batch_release(&t->batch[1], t->loader);
     enum err err = batch_take(&t->batch[0], t->loader, task, &e);

@@ -21,8 +21,7 @@
 
 /* ---- which encoding ---- */
 
-/* True if the training part teaches something about these columns. */
-static bool learns(const struct job_csv *csv)
+bool taught_learns(const struct job_csv *csv)
 {
     for (uint32_t i = 0; i < csv->columns; i++) {
         const struct job_column *c = &csv->column[i];
@@ -97,7 +96,7 @@ static enum err take(struct taught *t, const struct job *job, const char *output
     if (err || (begins && how == ENCODING_LEARN))
         return err;
     /* from an earlier release, with the same data, which teach the same again */
-    if (!m->encoding.bytes && (!begins || !learns(&job->data.csv))) {
+    if (!m->encoding.bytes && (!begins || !taught_learns(&job->data.csv))) {
         (void)snprintf(t->from, sizeof t->from, "checkpoint %" PRIu64, m->cut);
         t->given.from = t->from;
         t->rounds = true;
@@ -182,7 +181,8 @@ static enum err check_chiefs(const struct job *job, const struct manifest *m,
         return err_set(e, ERR_INPUT,
                        "the chief's checkpoint %" PRIu64 " belongs to another job: %.300s", m->cut,
                        other.text);
-    if (!begins && !contents_same(contents, m->data_fingerprint, sizeof m->data_fingerprint))
+    if (!begins && contents &&
+        !contents_same(contents, m->data_fingerprint, sizeof m->data_fingerprint))
         return err_set(e, ERR_INPUT,
                        "the chief trains on other data than this worker has read: data.train must "
                        "name the same data everywhere");

@@ -31,11 +31,13 @@ enum err taught_find(struct taught *t, const struct job *job, const char *output
                      struct errmsg *e) MUST_CHECK;
 /* Fetch the encoding of cut `cut` from the chief, and replace the one in *t; *t is unchanged on error. chief:
  * "host:port"; NULL: ask ps 0 for it. CUT_READER_ANY: the chief's last cut. contents: the training part that
- * this process has read. over_ms: as in struct cut_reader. Errors: of cut_reader_fetch; ERR_INPUT: the cut
+ * this process has read; NULL: none yet. over_ms: as in struct cut_reader. Errors: of cut_reader_fetch; ERR_INPUT: the cut
  * belongs to another job, or to other data. */
 enum err taught_ask(struct taught *t, const struct job *job, const struct cluster *cluster,
                     const char *chief, uint64_t cut, const struct contents *contents,
                     int64_t over_ms, struct errmsg *e) MUST_CHECK;
+/* True if the training part teaches something about these columns. */
+bool taught_learns(const struct job_csv *csv);
 /* NULL: the training part teaches the encoding, by the present arithmetic. */
 const struct encoding_given *taught_given(const struct taught *t);
 /* After the rows are read: *encoding is their encoding.json, the caller's (free), or NULL; the job gets its digest,

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""data.order: stream: no process reads what it does not train on, the digest is the same for any number of workers, kills and
+resumes, and wrong input is refused by its name."""
+import pathlib
+import random
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from cluster import SANITIZED, SHORT, TSAN, TrainCase, slow  # noqa: E402
+
+JOB = """name: log
+data: {format: csv, train: "DIR/day-*.csv", eval: DIR/eval.csv, order: stream, window: 64, header: names, columns: [
+  {number: {name: "I{1..3}", scale: log1p, missing: {value: 0}}}, {label: clicked}, {key: {name: "C{1..3}"}}]}
+model:
+  input: {shape: auto}
+  layers:
+    - linear: {inputs: "C{1..3}", name: wide}
+    - dense: {inputs: "I{1..3}", units: 4, activation: relu, name: d}
+    - dense: {units: 1, use_bias: false, name: deep}
+    - add: [wide, deep]
+    - sigmoid
+  loss: binary_crossentropy
+  metrics: [auc, logloss]
+training: {batch_size: 40, epochs: 2, microbatches: 4, learning_rate: 0.05}
+optimizer: {adagrad: {initial_accumulator_value: 0.000001}}
+timeouts: {worker_rejoin_s: 2}
+"""
+ROWS = 1500 if SANITIZED else 6000
+SLOW = slow(0.02)
+DISTURBED = {"checkpoint.every_steps": 20, "checkpoint.every_seconds": 0}
+
+
+def line(r):
+    numbers = [r.randrange(1000) if r.random() > 0.1 else "" for _ in range(3)]
+    keys = [f"k{int(r.expovariate(0.02))}" for _ in range(3)]
+    clicked = int(r.random() < (0.7 if keys[0] < "k3" else 0.2))
+    return ",".join(map(str, [*numbers[:2], clicked, numbers[2], *keys]))
+
+
+class StreamCase(TrainCase):
+    KEYS = {}
+
+    def setUp(self):
+        super().setUp()
+        r = random.Random(3)
+        for day, share in enumerate((0.2, 0.5, 0.3)):
+            self.put(f"day-{day}.csv", [line(r) for _ in range(int(ROWS * share))])
+        self.put("eval.csv", [line(r) for _ in range(300)])
+        self.JOB = self.tmp / "log.yaml"
+        self.JOB.write_text(JOB.replace("DIR", str(self.tmp)))
+
+    def put(self, name, lines):
+        (self.tmp / name).write_text("I1,I2,clicked,I3,C1,C2,C3\n" + "".join(f"{one}\n" for one in lines))
+
+
+class StreamTest(StreamCase):
+    def test_the_digest_is_the_same_for_any_number_of_workers(self):
+        first = self.train("--ps=1", "--workers=1", out=self.tmp / "one").summary()
+        self.assertGreater(first["eval"]["auc"], 0.6)
+        self.assertTrue(first["exact"])
+        self.assertEqual(first["steps"], 2 * ROWS // 40)
+        for ps, workers in ((2, 2),) if SHORT or SANITIZED else ((1, 2), (2, 4)):
+            with self.subTest(workers=workers):
+                s = self.train("--ps", ps, "--workers", workers, out=self.tmp / f"{workers}").summary()
+                self.assertEqual((s["digest"], s["eval"]), (first["digest"], first["eval"]))
+
+    def disturbed(self, name):
+        job = self.launch("--ps=2", "--workers=2", *SLOW, keys=DISTURBED, out=self.tmp / name)
+        job.until_cut(1)
+        job.kill(name)
+        s = job.wait().summary()
+        self.assertGreaterEqual(s["restarts"], 1, job.logs())
+        self.assertEqual(s["digest"], self.want["digest"], job.logs())
+
+    def test_who_is_killed_in_mid_epoch_changes_nothing(self):
+        self.want = self.train("--ps=1", "--workers=1", keys=DISTURBED, out=self.tmp / "whole").summary()
+        for name in ("worker-1",) if SHORT or SANITIZED else ("worker-1", "worker-0", "ps-1"):
+            with self.subTest(name):
+                self.disturbed(name)
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_a_checkpoint_goes_on_with_another_number_of_workers(self):
+        want = self.train("--ps=1", "--workers=1", keys=DISTURBED, out=self.tmp / "whole").summary()
+        job = self.launch("--ps=2", "--workers=2", *SLOW, keys=DISTURBED)
+        job.until_cut(1)
+        job.signal(signal.SIGTERM)
+        self.assertLess(job.wait(143).summary()["steps"], want["steps"])
+        index = (self.out / "checkpoints/data.index").stat()
+        self.assertEqual(self.train("--ps=1", "--workers=3", keys=DISTURBED).summary()["digest"], want["digest"])
+        self.assertEqual((self.out / "checkpoints/data.index").stat().st_ino, index.st_ino)  # it was kept
+
+    def test_files_that_are_held_out_are_evaluated_on(self):
+        held = {"data.eval": None, "data.validation.files": self.tmp / "day-2.csv"}
+        self.JOB.write_text(self.JOB.read_text().replace(f"eval: {self.tmp}/eval.csv, ", ""))
+        s = self.train("--ps=1", "--workers=2", keys={**held, "training.epochs": 1}).summary()
+        self.assertEqual(s["steps"], -(-int(ROWS * 0.7) // 40))
+        self.assertIn("auc", s["eval"])
+
+    @unittest.skipIf(SANITIZED, "slow, and has no other threads than the rest")
+    def test_an_earlier_job_s_encoding_is_used_where_columns_learn(self):
+        text = self.JOB.read_text()
+        self.JOB.write_text(text.replace("scale: log1p, missing: {value: 0}", "scale: standard"))
+        why = self.train("--ps=1", "--workers=2", code=2, out=self.tmp / "none").stderr()
+        self.assertIn("column I1 would learn from them its scale", why)
+        self.train("--ps=1", "--workers=1", keys={"data.order": "shuffled", "data.window": None,
+                                                  "data.train": self.tmp / "day-1.csv"}, job=self.shuffled())
+        s = self.train("--ps=1", "--workers=2", keys={"checkpoint.run": "next", "data.encoding": "keep"})
+        self.assertEqual(s.summary()["status"], "done")
+
+    def shuffled(self):
+        """The job without the keys of a stream."""
+        path = self.tmp / "shuffled.yaml"
+        path.write_text(self.JOB.read_text().replace("order: stream, window: 64, ", ""))
+        return path
+
+
+@unittest.skipIf(SANITIZED, "memory and bytes are those of a plain build")
+class LargeTest(StreamCase):
+    """A log that is many times as large as the memory for its rows."""
+
+    def setUp(self):
+        super().setUp()
+        r = random.Random(4)
+        lines = [line(r) for _ in range(5000)]
+        for day in range(3):
+            self.put(f"day-{day}.csv", [r.choice(lines) + "-" * 400 for _ in range(20000 if SHORT else 100000)])
+        self.bytes = sum((self.tmp / f"day-{day}.csv").stat().st_size for day in range(3))
+
+    def watch(self, job):
+        """For each process: what it has read by the kernel's count, and its most memory in KiB, taken while it is there."""
+        read, memory = {}, {}
+        while job.process.poll() is None:
+            for name, pid in job.pids().items():
+                try:
+                    bytes_read = pathlib.Path(f"/proc/{pid}/io").read_text()
+                    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+                    read[name] = int(bytes_read.split("rchar:")[1].split()[0])
+                    memory[name] = int(status.split("VmHWM:")[1].split()[0])
+                except (OSError, IndexError):
+                    pass  # it has ended
+            time.sleep(0.01)
+        job.wait()
+        return read, memory
+
+    def test_each_process_reads_its_part_and_holds_its_windows(self):
+        keys = {"training.epochs": 1, "training.batch_size": 400, "data.window": 4096, "data.memory_mb": 4}
+        digests = set()
+        for workers in (1, 2, 4):
+            job = self.launch("--ps=1", f"--workers={workers}", *slow(0.01, workers), keys=keys, out=self.tmp / f"{workers}")
+            read, memory = self.watch(job)
+            digests.add(job.summary()["digest"])
+            parts = [round(read[f"worker-{i}"] / self.bytes, 2) for i in range(workers)]
+            # the chief alone looks at the beginning, and indexes; a window is read with the cells at its ends
+            for part in parts[1:]:
+                self.assertLess(part, 1.6 / workers)
+            self.assertLess(parts[0], 1 + (1.6 + 32e6 / self.bytes) / 1)
+            self.assertLess(max(memory[f"worker-{i}"] for i in range(workers)), 80 << 10)
+        self.assertEqual(len(digests), 1)
+
+
+class BadInputTest(StreamCase):
+    """Wrong input is named: with 2 before training, later with 1."""
+
+    def refuses(self, why, code=2, **options):
+        job = self.train("--ps=1", "--workers=2", code=code, **options)
+        self.assertIn(why, job.logs())
+        return job
+
+    def test_what_does_not_fit_a_stream_is_refused_by_name(self):
+        for keys, why in (({"training.microbatches": 16}, "training.microbatches: 16 does not divide training.batch_size: 40"),
+                          ({"training.update": "async"}, "data.order: stream needs training.update: sync"),
+                          ({"sync.dropped": "redo"}, "sync.dropped: with data.order: stream only lost"),
+                          ({"data.window": 1000000, "data.memory_mb": 1, "data.mix": 256}, "make the windows smaller"),
+                          ({"data.train": self.tmp / "no-*.csv"}, "no-*.csv")):
+            with self.subTest(why):
+                self.refuses(why, keys=keys)
+        self.put("day-1.csv", [])
+        for day in (0, 2):
+            self.put(f"day-{day}.csv", [])
+        self.refuses("it has no row")
+
+    def test_a_bad_row_ends_the_job_with_its_line_or_is_left_out(self):
+        text = (self.tmp / "day-1.csv").read_text().splitlines()
+        text[700] = "1,2,maybe,3,a,b,c"
+        (self.tmp / "day-1.csv").write_text("\n".join(text) + "\n")
+        job = self.launch("--ps=1", "--workers=2", keys={"data.window": 8}, out=self.tmp / "stops")
+        self.assertIn(job.process.wait(100), (1, 2))
+        self.assertIn("day-1.csv:701: column \"clicked\": the label \"maybe\"", job.logs())
+        skips = {"data.bad_rows": "skip", "data.window": 8}
+        job = self.train("--ps=1", "--workers=2", keys=skips, out=self.tmp / "skips")
+        self.assertIn("day-1.csv:701: this row is left out", job.logs())
+        self.assertIn("1 bad rows of those that this process read are left out", job.logs())
+        job = self.launch("--ps=1", "--workers=2", keys={**skips, "data.bad_rows_max": 0}, out=self.tmp / "many")
+        self.assertIn(job.process.wait(100), (1, 2))
+        self.assertIn("more than 0 bad rows (data.bad_rows_max)", job.logs())
+
+    def test_a_file_that_changes_is_refused_by_name(self):
+        keys = {**DISTURBED, "data.window": 8}
+        job = self.launch("--ps=1", "--workers=2", *SLOW, keys=keys)
+        job.until_cut(1)
+        path = self.tmp / "day-1.csv"
+        path.write_text(path.read_text().replace("k1", "k2"))
+        self.assertEqual(job.process.wait(100), 1, job.logs())
+        self.assertIn("day-1.csv: it changed while it was read", job.logs())
+        self.refuses("the data differ from those of its checkpoint", keys=keys)
+
+    def test_a_quote_that_is_not_closed_and_a_long_row_are_refused(self):
+        path = self.tmp / "day-1.csv"
+        text = path.read_text()
+        path.write_text(text + '1,2,0,3,"a,b,c\n')
+        self.refuses(f"day-1.csv:{text.count(chr(10)) + 1}: ", out=self.tmp / "quote")
+        path.write_text(text + "1,2,0,3,a,b," + "c" * 1200000 + "\n")
+        self.refuses("a row of more than 524288 bytes", out=self.tmp / "long")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -226,9 +226,9 @@ static enum err count_cells(struct dataset *d, struct left_words *w, uint64_t *l
                             struct errmsg *e)
 {
     const struct table_schema *s = d->table.schema;
-    uint32_t buffer[TABLE_ROW_CELLS_MAX];
+    uint32_t *buffer = mem_resize(NULL, TABLE_ROW_CELLS_MAX, sizeof *buffer);
     const uint32_t *cells;
-    enum err err = ERR_OK;
+    enum err err = buffer ? ERR_OK : err_memory(e);
     for (uint64_t row = 0, n; row < d->table.rows && !err;) {
         n = d->table.rows - row;
         err = table_look(&d->table, row, &n, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
@@ -244,6 +244,7 @@ static enum err count_cells(struct dataset *d, struct left_words *w, uint64_t *l
                     w->held[i][cells[i]]++;
         }
     }
+    mem_free(buffer);
     return err;
 }
 
@@ -576,8 +577,9 @@ static enum err check_label(float y, uint32_t classes, struct errmsg *e)
 /* A bad row's label is NaN. */
 static enum err check_table(const struct dataset *d, uint32_t classes, struct errmsg *e)
 {
-    uint32_t buffer[TABLE_ROW_CELLS_MAX], inputs = d->table.schema->inputs;
-    enum err err = ERR_OK;
+    uint32_t *buffer = mem_resize(NULL, TABLE_ROW_CELLS_MAX, sizeof *buffer);
+    const uint32_t inputs = d->table.schema->inputs;
+    enum err err = buffer ? ERR_OK : err_memory(e);
     for (uint64_t row = 0; row < d->rows && !err;) {
         uint64_t n = d->rows - row;
         const uint32_t *cells;
@@ -585,6 +587,7 @@ static enum err check_table(const struct dataset *d, uint32_t classes, struct er
         for (; n > 0 && !err; n--, row++, cells += table_packed_cells(d->table.schema, cells))
             err = check_label(table_float(cells[inputs]), classes, e);
     }
+    mem_free(buffer);
     return err;
 }
 

@@ -75,19 +75,27 @@ static uint32_t row_checksum(uint64_t row, const uint32_t *cells, size_t n)
 
 /* ---- rows in the file ---- */
 
+/* Cells of a buffer for rows of the file: for one at least, and its checksum. */
+static size_t buffer_cells(const struct table *t)
+{
+    enum { CELLS = 1 << 15 };
+    return schema_raw_cells(t->schema) < CELLS ? CELLS : TABLE_ROW_CELLS_MAX;
+}
+
 /* Put rows of one chunk, which have `fewer` cells than before. */
 static enum err put_in_file(struct table *t, uint64_t row, uint64_t n, const uint32_t *cells,
                             size_t fewer, struct errmsg *e)
 {
     const struct table_chunk *c = &t->chunk[row / t->chunk_rows];
-    uint32_t block[TABLE_ROW_CELLS_MAX];
-    enum err err = ERR_OK;
+    const size_t room = buffer_cells(t);
+    uint32_t *block = mem_resize(NULL, room, sizeof *block);
+    enum err err = block ? ERR_OK : no_memory(t, e);
     while (n > 0 && !err) {
         const uint64_t first = row;
         size_t used = 0;
         for (; n > 0; n--, row++) {
             size_t own = cells_of(t, c, row % t->chunk_rows, 1) - fewer;
-            if (used + own + 1 > TABLE_ROW_CELLS_MAX)
+            if (used + own + 1 > room)
                 break;
             memcpy(block + used, cells, own * sizeof *cells);
             block[used + own] = row_checksum(row, cells, own);
@@ -96,6 +104,7 @@ static enum err put_in_file(struct table *t, uint64_t row, uint64_t n, const uin
         }
         err = spill_write(t->spill, place_of(t, first, fewer), block, used * sizeof *block, e);
     }
+    mem_free(block);
     return err;
 }
 
@@ -375,23 +384,14 @@ static enum err visit_rows(const struct table *t, const uint64_t *rows, uint32_t
     return err;
 }
 
-/* Not inlined: each call touches all of the pages on the stack. */
-static __attribute__((noinline)) enum err visit_wide(const struct table *t, const uint64_t *rows,
-                                                     uint32_t n, table_visitor *visit, void *ctx,
-                                                     struct errmsg *e)
-{
-    uint32_t buffer[TABLE_ROW_CELLS_MAX];
-    return visit_rows(t, rows, n, visit, ctx, buffer, TABLE_ROW_CELLS_MAX, e);
-}
-
 enum err table_visit(const struct table *t, const uint64_t *rows, uint32_t n, table_visitor *visit,
                      void *ctx, struct errmsg *e)
 {
-    enum { CELLS = 1 << 15 };
-    uint32_t buffer[CELLS];
-    return schema_raw_cells(t->schema) < CELLS
-               ? visit_rows(t, rows, n, visit, ctx, buffer, CELLS, e)
-               : visit_wide(t, rows, n, visit, ctx, e);
+    const size_t room = buffer_cells(t);
+    uint32_t *buffer = mem_resize(NULL, room, sizeof *buffer);
+    enum err err = buffer ? visit_rows(t, rows, n, visit, ctx, buffer, room, e) : no_memory(t, e);
+    mem_free(buffer);
+    return err;
 }
 
 /* ---- statistics: a partial result for each chunk, joined in their order ---- */

@@ -45,7 +45,7 @@ enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows,
                       struct errmsg *e) MUST_CHECK;
 
 /* Return up to *n packed rows from `row` on, one behind the other (table_packed_cells, once they are scaled): a pointer
- * into memory, or to `buffer` of `room` cells, at least TABLE_ROW_CELLS_MAX, into which they are read. *n becomes the number
+ * into memory, or to `buffer` of `room` cells, at least a row's and its checksum, into which they are read. *n becomes the number
  * of rows returned, at least 1. Errors: ERR_DISK: they cannot be read, or are not what was written. Thread: any. */
 enum err table_look(const struct table *t, uint64_t row, uint64_t *n, uint32_t *buffer, size_t room,
                     const uint32_t **cells, struct errmsg *e) MUST_CHECK;

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -332,6 +333,46 @@ static void a_few_wide_rows_stay_in_memory(void **state)
     teardown(&f);
 }
 
+/* ---- small stacks ---- */
+
+static void *load_and_look(void *ctx)
+{
+    static float x[NUMBERS + 4];
+    struct fixture *f = ctx;
+    uint32_t n;
+    float y;
+    enum err err = dataset_load(&f->train, &f->job, 0, 0, &f->e);
+    if (!err)
+        err = dataset_check_classes(&f->train, 5, &f->e);
+    if (!err)
+        err = gathered_rows(&f->train, &(uint64_t){1}, 1, x, &y, &n, &f->e);
+    return err ? f->e.text : NULL;
+}
+
+/* As where ulimit -s is small: the buffer for the widest row of any table is not on a stack. */
+static void rows_in_the_file_need_no_large_stack(void **state)
+{
+    (void)state;
+    struct fixture f;
+    pthread_attr_t own, small;
+    pthread_t thread;
+    void *why;
+    setup(&f, ROWS);
+    set_job(&f, ALL_IN_FILE, 2, NULL);
+    f.job.data.validation.share = 0.25;
+    assert_int_equal(pthread_getattr_default_np(&own), 0);
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, 512 << 10), 0);
+    assert_int_equal(pthread_setattr_default_np(&small), 0); /* of the loader's threads, too */
+    assert_int_equal(pthread_create(&thread, NULL, load_and_look, &f), 0);
+    assert_int_equal(pthread_join(thread, &why), 0);
+    assert_int_equal(pthread_setattr_default_np(&own), 0);
+    if (why)
+        fail_msg("%s", (const char *)why);
+    assert_true(table_spilled_bytes(&f.train.table) > 0);
+    teardown(&f);
+}
+
 /* ---- disks that fail ---- */
 
 static void every_failure_of_the_file_is_reported(void **state)
@@ -547,6 +588,7 @@ int main(void)
         cmocka_unit_test(the_file_has_no_name_and_outlives_the_training_part),
         cmocka_unit_test(memory_is_one_budget_for_both_parts),
         cmocka_unit_test(a_few_wide_rows_stay_in_memory),
+        cmocka_unit_test(rows_in_the_file_need_no_large_stack),
         cmocka_unit_test(every_failure_of_the_file_is_reported),
         cmocka_unit_test(only_what_the_job_can_mend_is_wrong_input),
         cmocka_unit_test(who_asks_for_rows_that_cannot_be_read_is_told),

@@ -164,9 +164,8 @@ static enum err cut_piece(struct csv *c, struct work *w, bool end_of_file, struc
     p->marks = 0;
     size_t keep = end_of_file ? p->bytes : last_row_end(p);
     if (keep == 0 && p->bytes)
-        return err_wrap(
-            e, csv_refuse_long(e, p->text, p->bytes, c->line, &p->grammar, c->format.piece_bytes),
-            "%s:", c->file[c->next_file].path);
+        return err_wrap(e, csv_refuse_long(e, p->text, p->bytes, c->line, &c->format),
+                        "%s:", c->file[c->next_file].path);
     c->tail_bytes = p->bytes - keep;
     memcpy(c->tail, p->text + keep, c->tail_bytes);
     p->bytes = keep;

@@ -383,16 +383,26 @@ enum err csv_refuse_open(struct errmsg *e, const char *text, size_t bytes, uint6
 }
 
 enum err csv_refuse_long(struct errmsg *e, const char *text, size_t bytes, uint64_t line,
-                         const struct csv_grammar *g, size_t most)
+                         const struct csv_format *f)
 {
-    const char *why = why_endless(text, bytes, g,
+    char many[160];
+    const size_t fields = csv_count(text, bytes, f->grammar.delimiter) + 1;
+    const char *why = why_endless(text, bytes, &f->grammar,
                                   "a quote begins a field here, and is not closed; with "
                                   "data.quotes: false it is text",
                                   &line);
     if (!*why && text_has_nuls(text, bytes))
         why = "it " TEXT_NULS;
+    if (!*why && !f->libsvm && fields > f->job->columns &&
+        fields * CSV_COLUMN_BYTES > f->piece_bytes) {
+        (void)snprintf(many, sizeof many,
+                       "it has %zu fields and more; if data.columns has them all, with ignore for "
+                       "what is not read, a row has up to %d bytes for each",
+                       fields, CSV_COLUMN_BYTES);
+        why = many;
+    }
     return err_set(e, ERR_INPUT, "%llu: a row of more than %zu bytes%s%s", (unsigned long long)line,
-                   most, *why ? ": " : "", why);
+                   f->piece_bytes, *why ? ": " : "", why);
 }
 
 /* ---- lines that are left out ---- */

@@ -172,9 +172,9 @@ enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg
 enum err csv_refuse_open(struct errmsg *e, const char *text, size_t bytes, uint64_t line,
                          const struct csv_grammar *g) MUST_CHECK;
 
-/* The error of a text that begins a row, at `line`, of more than `most` bytes. The same. */
+/* The error of a text that begins a row, at `line`, of more than piece_bytes. The same. */
 enum err csv_refuse_long(struct errmsg *e, const char *text, size_t bytes, uint64_t line,
-                         const struct csv_grammar *g, size_t most) MUST_CHECK;
+                         const struct csv_format *f) MUST_CHECK;
 
 /* Add one row, of `lines` lines from `line` on, to the piece's batch. It begins at `begin`, and its fields end at the marks `mark`
  * to `end`. */

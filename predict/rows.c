@@ -442,7 +442,7 @@ static enum err put_record(struct rows *r, const char *text, size_t bytes, struc
     size_t mark = 0;
     enum err err = ERR_OK;
     if (bytes > r->format.piece_bytes)
-        return csv_refuse_long(e, text, bytes, r->line, &r->format.grammar, r->format.piece_bytes);
+        return csv_refuse_long(e, text, bytes, r->line, &r->format);
     memcpy(r->text, text, bytes);
     p->text = r->text;
     p->bytes = bytes;

@@ -1168,6 +1168,11 @@ static void a_field_may_be_huge_but_not_a_row_beyond_the_limit(void **state)
     refuses_bytes(WORD_LABEL, text, CSV_PIECE_BYTES + 16, 0,
                   ":3: a row of more than 524288 bytes: a quote begins a field here, and is not "
                   "closed; with data.quotes: false it is text");
+    memset(text, ',', CSV_PIECE_BYTES + 16);
+    refuses_bytes("header: names, " WORD_LABEL, text, CSV_PIECE_BYTES + 16, 0,
+                  ":1: a row of more than 524288 bytes: it has 524289 fields and more; if "
+                  "data.columns has them all, with ignore for what is not read, a row has up to "
+                  "128 bytes for each");
     free(text);
 }
 

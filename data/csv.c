@@ -395,6 +395,7 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
     if (p->bytes && p->text[p->bytes - 1] != '\n')
         p->text[p->bytes++] = '\n';
     p->begins_file = begins;
+    p->file = (uint32_t)c->next_file;
     if (begins) {
         err = digest_piece(c, w, e); /* before the quotes of a header are removed */
         if (!err)
@@ -794,7 +795,7 @@ static void parse(struct csv *c, struct work *w)
         w->err = c->parquet         ? parquet_rows(&w->piece, &c->format, &w->e)
                  : c->format.libsvm ? libsvm_rows(&w->piece, &c->format, &w->e)
                                     : csv_rows(&w->piece, &c->format, &w->e);
-    if (!w->err)
+    if (!w->err && !c->format.receiver)
         see_rows(c, w);
     if (w->err) /* wrong input has its line */
         (void)err_wrap(&w->e, w->err,
@@ -804,6 +805,24 @@ static void parse(struct csv *c, struct work *w)
                                         &w->e);
 }
 
+/* The sink's work, between pieces of the thread. */
+static void do_work(struct csv *c, uint32_t thread)
+{
+    const struct dataset_sink *sink = c->reading->sink;
+    struct errmsg e;
+    const enum err err =
+        c->format.receiver && sink->work ? sink->work(sink->ctx, thread, &e) : ERR_OK;
+    if (!err)
+        return;
+    pthread_mutex_lock(&c->join_lock);
+    if (!c->err)
+        c->err = err_set(&c->e, err, "%s", e.text);
+    pthread_mutex_unlock(&c->join_lock);
+    pthread_mutex_lock(&c->lock);
+    c->ended = true;
+    pthread_mutex_unlock(&c->lock);
+}
+
 static void work_on(void *ctx, uint32_t thread)
 {
     struct csv *c = ctx;
@@ -811,6 +830,7 @@ static void work_on(void *ctx, uint32_t thread)
     while (take_piece(c, w)) {
         parse(c, w);
         join_in_turn(c, w);
+        do_work(c, thread);
     }
 }
 
@@ -1316,7 +1336,8 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     if (!err)
         err = note_labels(c, e);
     if (!err) {
-        say_unknown(c, threads);
+        if (!c->format.receiver)
+            say_unknown(c, threads);
         say_others(c);
         say_empty(c);
         say_other_kind(c);
@@ -1385,7 +1406,8 @@ static void say_bad(const struct csv *c)
         (void)snprintf(lines, sizeof lines, " (%" PRIu64 " lines)", c->bad_lines);
     dataset_warn(c->reading, "%s: %" PRIu64 " bad rows%s of %" PRIu64 " %s; the first: %s",
                  c->reading->key, c->bad, lines, c->rows,
-                 c->reading->sink ? "have no result" : "are left out", c->first_bad.text);
+                 c->reading->sink && !c->format.receiver ? "have no result" : "are left out",
+                 c->first_bad.text);
 }
 
 static void say_odd(const struct csv *c)
@@ -1513,6 +1535,7 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     const struct csv_keep column = {.key = "data.validation.column", .name = &name, .columns = 1};
     c.holds = reading_holds_out(r);
     c.by_column = c.holds && name[0];
+    c.format.receiver = r->sink ? r->sink->receiver : NULL;
     c.format.keep = r->sink ? r->sink->keep : c.by_column ? &column : NULL;
     c.format.meaning.signs = c.format.libsvm &&
                              job_loss_labels(r->job->model.head[0].loss) == LABELS_TWO_CLASSES &&

@@ -343,7 +343,9 @@ enum err csv_batch_encode(struct csv_piece *p, const struct csv_format *f, struc
 {
     struct csv_batch *b = p->batch;
     out->present = b->present;
-    enum err err = encode_batch(&f->meaning, b->field, &b->of, sampled_rows(p), &p->learned, out);
+    enum err err = f->receiver ? f->receiver->receive(f->receiver->ctx, p, out)
+                               : encode_batch(&f->meaning, b->field, &b->of, sampled_rows(p),
+                                              &p->learned, out);
     if (err)
         return err;
     settle(p, f, &out->first);

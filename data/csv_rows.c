@@ -134,7 +134,7 @@ static void put_field(struct csv_piece *p, const struct csv_format *f, uint32_t 
 {
     struct batch_view *view = &p->batch->view[(size_t)field * CSV_BATCH_VIEWS + row];
     const uint32_t kept = p->kept_as[field];
-    if (p->field[field].kind == COLUMN_IGNORE && !kept)
+    if (p->field[field].kind == COLUMN_IGNORE && !kept && !f->receiver)
         return;
     if (!is_bare(&p->grammar, begin, end) && !split_field(p, field, &begin, &end))
         return;

@@ -60,13 +60,23 @@ static inline void csv_empty_move(struct csv_empty *to, struct csv_empty *from)
     *from = (struct csv_empty){0};
 }
 
+struct csv_piece;
+
+/* Receives batches of rows in place of their encoding: sets out->present and out->first, and makes what it likes of the columns, of which
+ * all are read. Errors: ERR_NOMEM. Called on all threads. */
+struct csv_receiver {
+    enum err (*receive)(void *ctx, struct csv_piece *p, struct encoded_rows *out);
+    void *ctx;
+};
+
 /* How rows are read: the same for all pieces of a load. */
 struct csv_format {
     const struct job_csv *job;
     struct csv_grammar grammar;
-    bool libsvm;                 /* the text is libsvm, not csv */
-    bool parquet;                /* columns of Parquet files, and no text */
-    const struct csv_keep *keep; /* NULL: no text is kept */
+    bool libsvm;                         /* the text is libsvm, not csv */
+    bool parquet;                        /* columns of Parquet files, and no text */
+    const struct csv_keep *keep;         /* NULL: no text is kept */
+    const struct csv_receiver *receiver; /* NULL: rows are encoded */
     struct meaning meaning;
     size_t piece_bytes;          /* of a piece of text; also the most bytes that a row can have */
     struct meaning_field *field; /* (job->columns) of each column */
@@ -124,6 +134,8 @@ struct csv_piece {
     size_t bytes;
     uint64_t line;                     /* line number of its first row in the file, from 1 */
     bool begins_file;                  /* no row of the file comes before it */
+    uint32_t file;                     /* the file's number, from 0 */
+    void *received;                    /* the receiver's; NULL at first */
     bool named;                        /* its first row has the names of the columns */
     const struct meaning_field *field; /* (fields) */
     const uint32_t

@@ -457,6 +457,22 @@ enum err dataset_stream(const struct job *job, struct table_schema *schema, uint
     return ERR_OK;
 }
 
+enum err dataset_columns(const struct job *job, struct table_schema *schema,
+                         const struct dataset_sink *sink, struct dataset_streamed *out,
+                         struct errmsg *e)
+{
+    struct dataset d;
+    struct reading r = reading_of(job, 1, 0);
+    r.schema = schema;
+    r.sink = sink;
+    enum err err = load(&d, &r, e);
+    if (err)
+        return err;
+    *out = (struct dataset_streamed){.rows = d.rows, .bad = d.bad_rows};
+    dataset_close(&d);
+    return ERR_OK;
+}
+
 enum err dataset_load_unlabeled(struct dataset *d, const struct job *job, struct errmsg *e)
 {
     struct reading r = reading_of(job, 1, 0);

@@ -94,6 +94,10 @@ struct dataset_sink {
     /* The piece that this thread took last is next, in the order of the rows. Called by one thread at a time. */
     enum err (*put)(void *ctx, uint32_t thread, struct errmsg *e);
     void *ctx;
+    const struct csv_receiver
+        *receiver; /* has the rows of csv before `take`, as columns; NULL: they are encoded */
+    /* With a receiver: work of the thread between its pieces and behind the last, while others go on; NULL: none. */
+    enum err (*work)(void *ctx, uint32_t thread, struct errmsg *e);
 };
 struct dataset_streamed {
     uint64_t rows, bad; /* bad: those of `rows` that are bad: piece->present tells them */
@@ -107,6 +111,10 @@ struct dataset_streamed {
 enum err dataset_stream(const struct job *job, struct table_schema *schema, uint32_t classes,
                         const struct dataset_sink *sink, struct dataset_streamed *out,
                         struct errmsg *e) MUST_CHECK;
+/* Pass the rows of job->data.eval, csv, to the sink's receiver: all their columns, labels, too. Errors: as dataset_stream. */
+enum err dataset_columns(const struct job *job, struct table_schema *schema,
+                         const struct dataset_sink *sink, struct dataset_streamed *out,
+                         struct errmsg *e) MUST_CHECK;
 /* Load job->data.eval in another format; all labels are 0. It can have no rows. Errors: as dataset_load. */
 enum err dataset_load_unlabeled(struct dataset *d, const struct job *job,
                                 struct errmsg *e) MUST_CHECK;

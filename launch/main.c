@@ -23,9 +23,9 @@ static const struct command {
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 /* Commands that the script ./gradwire handles itself. */
-static const char *const others[] = {"doctor",  "lr-finder", "evaluate", "predict", "encode",
-                                     "export",  "import",    "compare",  "build",   "setup",
-                                     "install", "test",      "bench",    "image",   "help"};
+static const char *const others[] = {
+    "doctor",  "lr-finder", "evaluate", "predict", "encode", "export", "import", "compare",
+    "convert", "build",     "setup",    "install", "test",   "bench",  "image",  "help"};
 
 /* Other programs' names for gradwire's commands. */
 static const struct {

@@ -33,8 +33,7 @@ uint32_t command_threads(void)
     return threads > 0 ? (uint32_t)threads : cores_usable();
 }
 
-/* The names joined by line feeds, as in a job. */
-static enum err join_names(const char *const *words, char **paths, struct errmsg *e)
+enum err command_join_names(const char *const *words, char **paths, struct errmsg *e)
 {
     size_t bytes = 1;
     for (size_t i = 0; words[i]; i++) {
@@ -72,7 +71,7 @@ enum err command_name_data(struct job *job, bool takes_held, struct errmsg *e)
     if (generates)
         job->data.format = DATA_CSV;
     job->data.eval_named = true;
-    return join_names(words + 1, &job->data.eval, e);
+    return command_join_names(words + 1, &job->data.eval, e);
 }
 
 /* A link to the file counts as the file. */

@@ -11,6 +11,7 @@
 enum { EXIT_FAILED = 1, EXIT_INPUT = 2 };
 
 int compare_main(int argc, char **argv);
+int convert_main(int argc, char **argv);
 int evaluate_main(int argc, char **argv);
 int import_main(int argc, char **argv);
 int encode_main(int argc, char **argv);
@@ -23,6 +24,10 @@ int command_failed(enum err err, const struct errmsg *e);
 
 /* The value of --threads; without it as many as cores. */
 uint32_t command_threads(void);
+
+/* The names of files joined by line feeds, as in a job, in place of *paths, which is the caller's (mem_free). Errors: ERR_INPUT: a word
+ * is no name; ERR_NOMEM. */
+enum err command_join_names(const char *const *words, char **paths, struct errmsg *e) MUST_CHECK;
 
 /* Make the command's second and later arguments, DATA, the job's data.eval. A job that generates csv rows then reads csv.
  * takes_held: without DATA, rows that are held out of data.train will do. Errors: ERR_INPUT: an argument is no name of a file;

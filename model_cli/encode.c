@@ -373,8 +373,10 @@ static enum err put_piece(void *ctx, uint32_t thread, struct errmsg *e)
 
 static enum err encode_csv(struct encode *x, struct errmsg *e)
 {
-    const struct dataset_sink sink = {x->keep.columns ? &x->keep : NULL, encode_piece, put_piece,
-                                      x};
+    const struct dataset_sink sink = {.keep = x->keep.columns ? &x->keep : NULL,
+                                      .take = encode_piece,
+                                      .put = put_piece,
+                                      .ctx = x};
     return dataset_stream(&x->model.folder.job, x->model.folder.schema,
                           model_classes(x->model.folder.model), &sink, &x->read, e);
 }

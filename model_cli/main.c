@@ -1,4 +1,4 @@
-/* The program behind `./gradwire evaluate|predict|encode|export|import|compare`: commands about trained models. */
+/* The program behind `./gradwire evaluate|predict|encode|export|import|compare|convert`: commands about trained models and data. */
 #include <cblas.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,13 +16,10 @@ static const struct command {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"evaluate", evaluate_main},
-    {"encode", encode_main},
-    {"export", export_main},
-    {"import", import_main},
-    {"predict", predict_main},
-    {"compare", compare_main},
-    {NULL, NULL},
+    {"evaluate", evaluate_main}, {"encode", encode_main},
+    {"export", export_main},     {"import", import_main},
+    {"predict", predict_main},   {"compare", compare_main},
+    {"convert", convert_main},   {NULL, NULL},
 };
 
 /* OpenBLAS makes its threads when it is loaded, so this must run before. */

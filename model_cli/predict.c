@@ -100,9 +100,10 @@ static enum err begin_parquet(struct predict *p, struct errmsg *e)
     struct text names = {.at = NULL}, types = {.at = NULL};
     score_text_header(&p->columns, &names);
     add_types(&p->columns, &types);
-    enum err err = names.failed || types.failed
-                       ? err_memory(e)
-                       : parquet_write_begin(&p->parquet, names.at, names.bytes, types.at, e);
+    enum err err =
+        names.failed || types.failed
+            ? err_memory(e)
+            : parquet_write_begin(&p->parquet, names.at, names.bytes, types.at, "zstd", e);
     text_close(&names);
     text_close(&types);
     return err;
@@ -227,7 +228,8 @@ static enum err put_piece(void *ctx, uint32_t thread, struct errmsg *e)
 
 static enum err predict_csv(struct predict *p, struct errmsg *e)
 {
-    const struct dataset_sink sink = {p->keep.columns ? &p->keep : NULL, score_piece, put_piece, p};
+    const struct dataset_sink sink = {
+        .keep = p->keep.columns ? &p->keep : NULL, .take = score_piece, .put = put_piece, .ctx = p};
     return dataset_stream(&p->model.folder.job, p->model.folder.schema,
                           model_classes(p->model.folder.model), &sink, &p->read, e);
 }

@@ -293,7 +293,7 @@ void roff_markdown(FILE *out, const char *page)
 /* The commands of gradwire(1), in its order. */
 static const char *const commands[] = {"train",  "rank",   "lr-finder", "doctor",   "status",
                                        "logs",   "stop",   "old",       "evaluate", "predict",
-                                       "encode", "export", "compare"};
+                                       "encode", "export", "compare", "convert"};
 
 static const struct variable {
     unsigned programs;

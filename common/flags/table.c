@@ -6,7 +6,13 @@
 #include "common/parameters/limits.h"
 #include "common/flags/flags.h"
 
-enum { PS_MAX = 256, RESTARTS_MAX = 1000000, WORDS_MAX = 100000, THREADS_MAX = 1024 };
+enum {
+    PS_MAX = 256,
+    RESTARTS_MAX = 1000000,
+    WORDS_MAX = 100000,
+    THREADS_MAX = 1024,
+    CONVERT_WINDOW_MAX = 1 << 20
+};
 
 #define PROCESS_EXITS                                                                              \
     "Exit codes: 0 done, 1 failed, 2 wrong input, 138 needs a restart, 143 SIGTERM.\n"
@@ -90,6 +96,11 @@ const struct flags_program flags_programs[] = {
      "DIR is an output directory; the job can be done, interrupted or running.\n"
      "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
      "DIR", WORDS_MAX},
+    {"convert", FLAGS_CONVERT, FLAGS_CONVERT, "gradwire convert IN...",
+     "Writes csv files, plain, gzip or zstd, as Parquet, which trains faster.",
+     "If it is killed, run the same command again: it goes on.\n"
+     "Exit codes: 0 done, 1 failed, 2 wrong input.\n",
+     "IN", WORDS_MAX},
     {NULL, 0, 0, NULL, NULL, NULL, NULL, 0},
 };
 
@@ -285,10 +296,13 @@ const struct flag flags_table[] = {
     ROW("crew", FLAG_TEXT, FLAGS_WORKER, NULL, NULL, .wants = "doctor"),
     ROW("certificates", FLAG_TEXT, FLAGS_WORKER, "CERT,KEY,CA", NULL, .wants = "doctor"),
 
-    ROW("set", FLAG_LIST, FLAGS_MODEL, "key=value",
+    ROW("job", FLAG_TEXT, FLAGS_CONVERT, "JOB",
+        "the job that will read DIR: it says which columns are\nnumbers (default: all values of a "
+        "column do)"),
+    ROW("set", FLAG_LIST, FLAGS_MODEL | FLAGS_CONVERT, "key=value",
         "change a key of data, such as data.bad_rows=skip"),
-    ROW("threads", FLAG_NUMBER, FLAGS_MODEL, "N", "compute threads (default: one for each core)",
-        .least = 1, .most = THREADS_MAX),
+    ROW("threads", FLAG_NUMBER, FLAGS_MODEL | FLAGS_CONVERT, "N",
+        "compute threads (default: one for each core)", .least = 1, .most = THREADS_MAX),
     ROW("output", FLAG_TEXT, FLAGS_PREDICT, "FILE",
         "write this file, when all is done (default: stdout)"),
     ROW("format", FLAG_CHOICE, FLAGS_PREDICT, "csv|npy|parquet",
@@ -302,6 +316,12 @@ const struct flag flags_table[] = {
     ROW("output", FLAG_TEXT, FLAGS_ENCODE, "FILE.npz",
         "the archive of arrays; FILE.npy: if there is one array"),
     ROW("raw", FLAG_ON, FLAGS_ENCODE, NULL, "numbers and words as they are, in place of features"),
+    ROW("output", FLAG_TEXT, FLAGS_CONVERT, "DIR",
+        "the directory to write: new, or begun by convert"),
+    ROW("window", FLAG_NUMBER, FLAGS_CONVERT, "ROWS", "rows of a row group (default 32768)",
+        .preset = "32768", .least = 1, .most = CONVERT_WINDOW_MAX),
+    ROW("compression", FLAG_CHOICE, FLAGS_CONVERT, "zstd|snappy", "the compression (default zstd)",
+        .preset = "zstd", .allowed = "zstd, snappy"),
     ROW("format", FLAG_CHOICE, FLAGS_EXPORT, "FORMAT",
         "the format: onnx, savedmodel, keras or safetensors",
         .allowed = "onnx, savedmodel, keras, safetensors"),

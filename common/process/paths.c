@@ -177,6 +177,36 @@ static enum err expand(struct paths *p, char *lines, struct errmsg *e)
     return p->count ? ERR_OK : err_set(e, ERR_INPUT, "no file is named");
 }
 
+/* The directory of a file, or one without files *.parquet, is one that convert has not finished. last: one that is. */
+static enum err check_finished(const char *path, char last[static PATHS_FILE_MAX], struct errmsg *e)
+{
+    char folder[PATHS_FILE_MAX], marker[PATHS_FILE_MAX];
+    struct stat s;
+    const char *slash = strrchr(path, '/');
+    const bool is_folder = stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+    const size_t n = is_folder ? strlen(path) : slash ? (size_t)(slash - path) : 0;
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)n, path);
+    if ((!is_folder && !ends_in_parquet(path)) || strcmp(folder, last) == 0)
+        return ERR_OK;
+    const int bytes =
+        snprintf(marker, sizeof marker, "%s%s%s", folder, n ? "/" : "", PATHS_UNFINISHED);
+    memcpy(last, folder, n + 1);
+    return bytes >= PATHS_FILE_MAX || access(marker, F_OK) != 0
+               ? ERR_OK
+               : err_set(e, ERR_INPUT,
+                         "%s: gradwire convert has not finished this directory: run it again",
+                         n ? folder : ".");
+}
+
+static enum err check_all_finished(const struct paths *p, struct errmsg *e)
+{
+    char last[PATHS_FILE_MAX] = "/";
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < p->count && !err; i++)
+        err = check_finished(p->path[i], last, e);
+    return err;
+}
+
 enum err paths_expand(struct paths *out, const char *patterns, struct errmsg *e)
 {
     struct paths p = {0};
@@ -185,6 +215,8 @@ enum err paths_expand(struct paths *out, const char *patterns, struct errmsg *e)
         return err_memory(e);
     enum err err = expand(&p, lines, e);
     mem_free(lines);
+    if (!err)
+        err = check_all_finished(&p, e);
     if (err)
         paths_close(&p);
     else

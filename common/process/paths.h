@@ -6,6 +6,8 @@
 #include "common/base/err.h"
 
 #define PATHS_STDIN "-" /* no path in a job is this one: they are absolute */
+/* Of a directory that `gradwire convert` has not finished: its files *.parquet are not all. */
+#define PATHS_UNFINISHED "_UNFINISHED"
 enum { PATHS_MAX = 1 << 16, PATHS_FILE_MAX = 4096 };
 
 struct paths {
@@ -17,7 +19,7 @@ struct paths {
  * pattern sorted by byte value. Empty patterns are skipped. The name of an existing file is used unchanged, even if it
  * contains glob characters; so is PATHS_STDIN. A directory stands for the files *.parquet below it, without names that begin with _ or
  * `.`, in the order of their names, if there are such files. The caller owns *p: paths_close. *p is unchanged on error. Errors: ERR_INPUT, naming the
- * pattern without a match, or if all are empty; ERR_NOMEM; ERR_IO. */
+ * pattern without a match, if all are empty, or a directory with PATHS_UNFINISHED; ERR_NOMEM; ERR_IO. */
 enum err paths_expand(struct paths *p, const char *patterns, struct errmsg *e) MUST_CHECK;
 /* Appends a copy of `path`; a *p of zeros is empty. Errors: ERR_INPUT if there are PATHS_MAX paths already;
  * ERR_NOMEM. */

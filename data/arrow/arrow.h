@@ -57,18 +57,22 @@ struct arrow_module {
     enum arrow_answer (*begin)(struct arrow_file *f, uint32_t group, const uint32_t *column,
                                uint32_t columns, uint32_t rows, struct arrow_why *why);
     enum arrow_answer (*next)(struct arrow_file *f, struct ArrowArray *out, struct arrow_why *why);
-    /* Begin to make a file of rows that come as lines of csv. names: such a line; types: of each column s: text, i: integer, f:
-     * float32. An empty field is null. */
+    /* Begin to make a file. names: a line of csv; types: of each column s: text, i: int64, d: double, f: float32; codec: "zstd" or
+     * "snappy". */
     enum arrow_answer (*write_new)(struct arrow_writer **out, const char *names, size_t bytes,
-                                   const char *types, struct arrow_why *why);
-    /* Add lines, or NULL behind the last, and have the next bytes of the file, until the next call; there can be none yet. */
+                                   const char *types, const char *codec, struct arrow_why *why);
+    /* Add rows as lines of csv, in which an empty field is null, or NULL behind the last, and have the next bytes of the file, until
+     * the next call; there can be none yet. */
     enum arrow_answer (*write)(struct arrow_writer *w, const char *lines, size_t bytes,
                                const char **out, size_t *out_bytes, struct arrow_why *why);
+    /* The same of rows as columns, the children of *take_rows: they become a row group. */
+    enum arrow_answer (*write_group)(struct arrow_writer *w, struct ArrowArray *take_rows,
+                                     const char **out, size_t *out_bytes, struct arrow_why *why);
     void (*write_free)(struct arrow_writer *w);
 };
 
 /* The table is the one symbol of the module. Its name has a number, which changes with the table. */
-#define ARROW_MODULE gradwire_arrow_1
+#define ARROW_MODULE gradwire_arrow_2
 
 #ifdef __cplusplus
 }

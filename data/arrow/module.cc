@@ -283,7 +283,8 @@ columns_of(const char *lines, size_t bytes,
     return out;
 }
 
-arrow::Status begin_writing(arrow_writer *w, const char *names, size_t bytes, const char *types)
+arrow::Status begin_writing(arrow_writer *w, const char *names, size_t bytes, const char *types,
+                            const char *codec)
 {
     const std::vector<std::shared_ptr<arrow::DataType>> texts(std::strlen(types), arrow::utf8());
     arrow::FieldVector fields;
@@ -291,13 +292,17 @@ arrow::Status begin_writing(arrow_writer *w, const char *names, size_t bytes, co
     for (size_t i = 0; i < line.size(); i++) {
         ARROW_ASSIGN_OR_RAISE(const auto name, line[i]->GetScalar(0));
         w->types.push_back(types[i] == 'f'   ? arrow::float32()
+                           : types[i] == 'd' ? arrow::float64()
                            : types[i] == 'i' ? arrow::int64()
                                              : arrow::utf8());
         fields.push_back(arrow::field(name->is_valid ? name->ToString() : "", w->types.back()));
     }
     w->schema = arrow::schema(fields);
     const auto how =
-        parquet::WriterProperties::Builder().compression(parquet::Compression::ZSTD)->build();
+        parquet::WriterProperties::Builder()
+            .compression(std::strcmp(codec, "snappy") == 0 ? parquet::Compression::SNAPPY
+                                                           : parquet::Compression::ZSTD)
+            ->build();
     ARROW_ASSIGN_OR_RAISE(w->file, parquet::arrow::FileWriter::Open(
                                        *w->schema, arrow::default_memory_pool(), w->sink, how));
     return arrow::Status::OK();
@@ -312,15 +317,30 @@ arrow::Status write_lines(arrow_writer *w, const char *lines, size_t bytes)
         *arrow::RecordBatch::Make(w->schema, columns[0]->length(), columns));
 }
 
+arrow::Status write_columns(arrow_writer *w, ArrowArray *take_rows)
+{
+    ARROW_ASSIGN_OR_RAISE(const auto rows, arrow::ImportRecordBatch(take_rows, w->schema));
+    ARROW_RETURN_NOT_OK(w->file->NewBufferedRowGroup());
+    return w->file->WriteRecordBatch(*rows);
+}
+
 arrow_answer write_new(arrow_writer **out, const char *names, size_t bytes, const char *types,
-                       arrow_why *why)
+                       const char *codec, arrow_why *why)
 {
     return guarded(why, [&] {
         auto w = std::make_unique<arrow_writer>();
-        ARROW_RETURN_NOT_OK(begin_writing(w.get(), names, bytes, types));
+        ARROW_RETURN_NOT_OK(begin_writing(w.get(), names, bytes, types, codec));
         *out = w.release();
         return arrow::Status::OK();
     });
+}
+
+void hand_over(arrow_writer *w, const char **out, size_t *out_bytes)
+{
+    w->taken.clear();
+    std::swap(w->taken, w->sink->bytes);
+    *out = w->taken.data();
+    *out_bytes = w->taken.size();
 }
 
 arrow_answer write(arrow_writer *w, const char *lines, size_t bytes, const char **out,
@@ -328,10 +348,17 @@ arrow_answer write(arrow_writer *w, const char *lines, size_t bytes, const char 
 {
     return guarded(why, [&] {
         ARROW_RETURN_NOT_OK(write_lines(w, lines, bytes));
-        w->taken.clear();
-        std::swap(w->taken, w->sink->bytes);
-        *out = w->taken.data();
-        *out_bytes = w->taken.size();
+        hand_over(w, out, out_bytes);
+        return arrow::Status::OK();
+    });
+}
+
+arrow_answer write_group(arrow_writer *w, ArrowArray *take_rows, const char **out,
+                         size_t *out_bytes, arrow_why *why)
+{
+    return guarded(why, [&] {
+        ARROW_RETURN_NOT_OK(write_columns(w, take_rows));
+        hand_over(w, out, out_bytes);
         return arrow::Status::OK();
     });
 }
@@ -420,5 +447,5 @@ arrow_answer next(arrow_file *f, ArrowArray *out, arrow_why *why)
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const arrow_module ARROW_MODULE;
-const arrow_module ARROW_MODULE = {open,  close, schema,    groups, rows,      chunk,
-                                   begin, next,  write_new, write,  write_free};
+const arrow_module ARROW_MODULE = {open,  close, schema,    groups, rows,        chunk,
+                                   begin, next,  write_new, write,  write_group, write_free};

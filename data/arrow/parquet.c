@@ -494,13 +494,13 @@ enum err parquet_digest(const struct parquet_piece *q, uint8_t digest[static 32]
 /* ---- writing ---- */
 
 enum err parquet_write_begin(struct parquet_writer *w, const char *names, size_t bytes,
-                             const char *types, struct errmsg *e)
+                             const char *types, const char *codec, struct errmsg *e)
 {
     struct arrow_why why = {""};
     enum err err = load_once(&w->module, e);
     if (err)
         return err;
-    const enum arrow_answer a = w->module->write_new(&w->arrow, names, bytes, types, &why);
+    const enum arrow_answer a = w->module->write_new(&w->arrow, names, bytes, types, codec, &why);
     return a == ARROW_DONE ? ERR_OK : error_of(a, &why, e);
 }
 
@@ -509,6 +509,14 @@ enum err parquet_write(struct parquet_writer *w, const char *lines, size_t bytes
 {
     struct arrow_why why = {""};
     const enum arrow_answer a = w->module->write(w->arrow, lines, bytes, out, out_bytes, &why);
+    return a == ARROW_DONE ? ERR_OK : error_of(a, &why, e);
+}
+
+enum err parquet_write_group(struct parquet_writer *w, struct ArrowArray *take_rows,
+                             const char **out, size_t *out_bytes, struct errmsg *e)
+{
+    struct arrow_why why = {""};
+    const enum arrow_answer a = w->module->write_group(w->arrow, take_rows, out, out_bytes, &why);
     return a == ARROW_DONE ? ERR_OK : error_of(a, &why, e);
 }
 

@@ -73,15 +73,18 @@ enum err parquet_open(struct parquet *p, const char *path, struct errmsg *e) MUS
 struct parquet_column *parquet_read(struct parquet *p, uint32_t column);
 void parquet_close(struct parquet *p); /* pieces keep what they need of it */
 
-/* Make a Parquet file of lines of csv, as struct arrow_module says. Errors: ERR_INPUT: the module is not there; ERR_NOMEM. */
+/* Make a Parquet file of lines of csv, or of columns, as struct arrow_module says. Errors: ERR_INPUT: the module is not there; ERR_NOMEM.
+ */
 struct parquet_writer {
     const struct arrow_module *module;
     struct arrow_writer *arrow; /* NULL: not begun */
 };
 enum err parquet_write_begin(struct parquet_writer *w, const char *names, size_t bytes,
-                             const char *types, struct errmsg *e) MUST_CHECK;
+                             const char *types, const char *codec, struct errmsg *e) MUST_CHECK;
 enum err parquet_write(struct parquet_writer *w, const char *lines, size_t bytes, const char **out,
                        size_t *out_bytes, struct errmsg *e) MUST_CHECK;
+enum err parquet_write_group(struct parquet_writer *w, struct ArrowArray *take_rows,
+                             const char **out, size_t *out_bytes, struct errmsg *e) MUST_CHECK;
 void parquet_write_close(struct parquet_writer *w);
 
 /* Rows of a batch, and bytes that are made of them. */

@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import BUILD, DEADLINE_S, LAUNCH, MODEL, Case  # noqa: E402
 
 WORKER, PS = BUILD / "worker/worker", BUILD / "ps/ps"
-OF_MODEL = ("evaluate", "predict", "encode", "export", "compare")
+OF_MODEL = ("evaluate", "predict", "encode", "export", "compare", "convert")
 PAGES = ("gradwire", "gradwire-ps", "gradwire-worker", "gradwire-job")
 
 

@@ -3,7 +3,9 @@
 #include "data/csv_columns.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -409,6 +411,24 @@ static bool is_missing_number(const struct meaning *m, double v)
     return i < m->markers;
 }
 
+/* The number of a column that is read as floats. In the middle of two of them a double is read as the digits that it is printed with
+ * (parquet_rows.c): where these lead to another float than the text, the next double does not. */
+static double as_read(const struct receiving *r, uint32_t field, struct batch_text text, double v)
+{
+    const struct meaning_field *of = &r->p->field[field];
+    char shown[ARROW_TEXT_BYTES];
+    uint64_t bits;
+    float wanted = 0;
+    memcpy(&bits, &v, sizeof bits);
+    const bool middle = (bits & 0x1FFFFFFF) == 0x10000000;
+    if (!middle || r->x->guesses ||
+        (of->kind == COLUMN_NUMBER && r->x->schema->input[of->cell].wide) ||
+        !csv_number(text.at, text.bytes, &wanted))
+        return v;
+    (void)arrow_shortest(v, shown);
+    return strtof(shown, NULL) == wanted ? v : nextafter(v, (double)wanted);
+}
+
 static enum meaning_cause cause_of(enum column_kind kind)
 {
     return kind == COLUMN_LABEL ? CAUSE_LABEL : kind == COLUMN_WEIGHT ? CAUSE_WEIGHT : CAUSE_NUMBER;
@@ -432,7 +452,7 @@ static void put_number(struct receiving *t, uint32_t field, uint32_t column, uin
                     "it is a number of data.missing in another spelling, which Parquet cannot "
                     "tell apart: list each spelling");
     else
-        columns_set_double(t->to, column, at, v);
+        columns_set_double(t->to, column, at, as_read(t, field, text, v));
 }
 
 static enum err put_utf8(struct receiving *t, uint32_t field, uint32_t column, uint32_t row,

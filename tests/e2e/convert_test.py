@@ -93,6 +93,9 @@ class ConvertTest(TrainCase):
         head, *lines = (FILES / "rows.csv").read_text().splitlines()
         r = random.Random(7)
         lines = [line + "," + r.choice(["red", "", '"a, ""b"""', " blue", "1", "-7"]) for line in r.choices(lines, k=700)]
+        # in the middle of two floats, and one digit behind it
+        for i, age in enumerate(40 * ["1.000000059604644775390625", "1.00000005960464477539062500001"]):
+            lines[i] = ",".join([lines[i].split(",", 2)[0], age, lines[i].split(",", 2)[2]])
         names = (head + ",kind").split(",")
         for i, name in enumerate(("a.csv", "b.csv", "c.csv")):  # the last one in another order of its columns
             rows = lines[i * 200:i * 200 + 200 + 100 * (i == 2)]

@@ -258,7 +258,7 @@ static void *fill_doubles(struct filling *x)
     if (m->markers)
         (void)arrow_doubles(t, x->array, x->first, x->rows, false, exact, x->valid);
     x->nulls = arrow_doubles(t, x->array, x->first, x->rows, rounds, to, x->valid);
-    for (uint32_t i = 0; i < x->rows && rounds && t->kind == ARROW_FLOAT; i++)
+    for (uint32_t i = 0; i < x->rows && rounds && t->kind == ARROW_FLOAT && t->bytes == 8; i++)
         to[i] = as_written(to[i]);
     for (uint32_t i = 0; i < x->rows && m->markers; i++)
         if (is_marker(m, exact[i]))

@@ -173,10 +173,64 @@ static int64_t arrow_integer(const struct arrow_type *t, const struct ArrowArray
     return integer_at(a->buffers[1], t->bytes, t->kind != ARROW_UNSIGNED, at);
 }
 
+/* Of so many values from `at` on: clear the bits of those that are null. Returns whether one is. */
+static bool copy_valid(const struct ArrowArray *a, int64_t at, uint32_t rows, uint8_t *valid)
+{
+    const uint8_t *from = a->n_buffers ? a->buffers[0] : NULL;
+    const uint32_t shift = (uint32_t)(at % 8);
+    bool nulls = false;
+    if (!from)
+        return false;
+    from += at / 8;
+    for (uint32_t i = 0; i < rows; i += 8, from++) {
+        const uint32_t n = rows - i < 8 ? rows - i : 8;
+        const uint32_t next = shift + n > 8 ? from[1] : 0U;
+        const uint8_t bits = (uint8_t)((from[0] | next << 8) >> shift | 0xFFU << n);
+        valid[i / 8] &= bits;
+        nulls |= bits != 0xFF;
+    }
+    return nulls;
+}
+
+/* The values as they are, also where one is null, in loops that a compiler vectorizes. */
+#define COPY_EACH(type, as)                                                                        \
+    do {                                                                                           \
+        const type *from = (const type *)a->buffers[1] + a->offset + first;                        \
+        for (uint32_t i = 0; i < rows; i++)                                                        \
+            out[i] = (as)from[i];                                                                  \
+    } while (0)
+#define COPY_INTEGERS(as)                                                                          \
+    if (t->bytes == 8 && t->kind == ARROW_INTEGER)                                                 \
+        COPY_EACH(int64_t, as);                                                                    \
+    else if (t->bytes == 8)                                                                        \
+        COPY_EACH(uint64_t, as);                                                                   \
+    else if (t->bytes == 4 && t->kind == ARROW_INTEGER)                                            \
+        COPY_EACH(int32_t, as);                                                                    \
+    else if (t->bytes == 4)                                                                        \
+        COPY_EACH(uint32_t, as);                                                                   \
+    else if (t->bytes == 2 && t->kind == ARROW_INTEGER)                                            \
+        COPY_EACH(int16_t, as);                                                                    \
+    else if (t->bytes == 2)                                                                        \
+        COPY_EACH(uint16_t, as);                                                                   \
+    else if (t->kind == ARROW_INTEGER)                                                             \
+        COPY_EACH(int8_t, as);                                                                     \
+    else                                                                                           \
+        COPY_EACH(uint8_t, as)
+
+static bool is_copied(const struct arrow_type *t)
+{
+    return !t->index_bytes &&
+           (t->kind == ARROW_INTEGER || t->kind == ARROW_UNSIGNED || t->kind == ARROW_FLOAT);
+}
+
 bool arrow_integers(const struct arrow_type *t, const struct ArrowArray *a, int64_t first,
                     uint32_t rows, int64_t *out, uint8_t *valid)
 {
     bool nulls = false;
+    if (is_copied(t)) {
+        COPY_INTEGERS(int64_t);
+        return copy_valid(a, a->offset + first, rows, valid);
+    }
     for (uint32_t i = 0; i < rows; i++) {
         const struct ArrowArray *of = a;
         int64_t at;
@@ -198,11 +252,13 @@ double arrow_double(const struct arrow_type *t, const struct ArrowArray *a, int6
     return t->kind == ARROW_UNSIGNED ? (double)(uint64_t)v : (double)v;
 }
 
+#define EXACT 9007199254740992.0 /* smaller integers are doubles */
+
 /* Of integers as a float: the nearest, where the double is no integer any more. */
 static double nearest_float(const struct arrow_type *t, const struct ArrowArray *a, int64_t at)
 {
-    const double exact = 9007199254740992.0, v = arrow_double(t, a, at);
-    if (t->kind == ARROW_FLOAT || fabs(v) < exact)
+    const double v = arrow_double(t, a, at);
+    if (t->kind == ARROW_FLOAT || fabs(v) < EXACT)
         return v;
     const int64_t i = arrow_integer(t, a, at);
     return (double)(t->kind == ARROW_UNSIGNED ? (float)(uint64_t)i : (float)i);
@@ -212,6 +268,18 @@ bool arrow_doubles(const struct arrow_type *t, const struct ArrowArray *a, int64
                    uint32_t rows, bool floats, double *out, uint8_t *valid)
 {
     bool nulls = false;
+    if (is_copied(t)) {
+        if (t->kind == ARROW_FLOAT && t->bytes == 8)
+            COPY_EACH(double, double);
+        else if (t->kind == ARROW_FLOAT)
+            COPY_EACH(float, double);
+        else
+            COPY_INTEGERS(double);
+        for (uint32_t i = 0; i < rows && floats && t->bytes == 8; i++)
+            if (fabs(out[i]) >= EXACT)
+                out[i] = nearest_float(t, a, a->offset + first + i);
+        return copy_valid(a, a->offset + first, rows, valid);
+    }
     for (uint32_t i = 0; i < rows; i++) {
         const struct ArrowArray *of = a;
         int64_t at;

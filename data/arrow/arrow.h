@@ -114,7 +114,7 @@ bool arrow_find(const struct arrow_type *t, const struct ArrowArray **a, int64_t
 
 /* The number at a place, of integers, floats and booleans. */
 double arrow_double(const struct arrow_type *t, const struct ArrowArray *a, int64_t at);
-/* The numbers of `rows` rows from `first` on, from 0; 0 where one is null, whose bit of `valid` is cleared. Returns whether one is.
+/* The numbers of `rows` rows from `first` on, from 0; any number where one is null, whose bit of `valid` is cleared. Returns whether one is.
  * floats: an integer that is no double becomes the float nearest to it. */
 bool arrow_doubles(const struct arrow_type *t, const struct ArrowArray *a, int64_t first,
                    uint32_t rows, bool floats, double *out, uint8_t *valid);

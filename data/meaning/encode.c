@@ -431,6 +431,32 @@ static void encode_numbers_of_views(struct encoding *x)
     x->t->seen[x->field->cell] |= digits ? LEARNED_KNOWN : 0;
 }
 
+/* Doubles, most of which are small whole numbers or missing: such numbers are noted of sampled rows only, as their texts are. */
+static void encode_numbers_of_doubles(struct encoding *x)
+{
+    enum { SMALL = 10000000 };
+    const struct schema_input *in = encode_input(x);
+    const double *of = x->c->values;
+    const bool missing = in->missing != MISSING_REFUSE;
+    const uint32_t noted = encode_is_noted(x) ? x->sampled : 0;
+    const size_t high = schema_high_of(x->s, x->field->cell);
+    uint32_t *cell = encode_row(x, 0) + x->field->cell;
+    bool any = false;
+    for (uint32_t row = 0; row < x->b->rows; row++, cell += x->stride) {
+        const bool has = batch_has(x->c, row);
+        const double v = schema_pick(has, of[row], NAN);
+        if (!encode_is_there(x, row))
+            continue;
+        if (row >= noted && (has ? fabs(v) < SMALL && (double)(int32_t)v == v : missing)) {
+            schema_put_double(cell, high, v);
+            any |= has;
+        } else {
+            encode_number(x, row);
+        }
+    }
+    x->t->seen[x->field->cell] |= any ? LEARNED_KNOWN : 0;
+}
+
 static bool encode_has_views(const struct encoding *x)
 {
     return x->c->type == BATCH_VIEWS && !x->c->valid && !x->c->list;
@@ -442,6 +468,8 @@ static void encode_numbers(struct encoding *x)
     assert(x->c->type < BATCH_INTEGERS);
     if (encode_has_views(x) && !encode_input(x)->ids && (!spelled || spelled[x->field->cell].found))
         encode_numbers_of_views(x);
+    else if (x->c->type == BATCH_DOUBLES && !encode_input(x)->ids)
+        encode_numbers_of_doubles(x);
     else
         each_row(x, encode_number);
 }
@@ -652,22 +680,14 @@ static void add_word(struct encoding *x, uint32_t row, struct batch_text t, floa
         encode_fault(x, row, k->kind == COLUMN_KEY ? CAUSE_KEY : CAUSE_KEY_OF_LIST, t, 0);
 }
 
-static void add_integer(struct encoding *x, uint32_t row, int64_t v, float weight)
-{
-    char text[DIGITS_INTEGER_BYTES], *end = text + sizeof text, *at = digits_signed(v, end);
-    assert(encode_key_column(x)->options.hash); /* a fault would show the text */
-    add_word(x, row, (struct batch_text){at, (size_t)(end - at)}, weight);
-}
-
 /* Value i of the column. */
 INLINED void add_at(struct encoding *x, uint32_t row, uint32_t i, float weight)
 {
     const struct table_key *k = encode_key_column(x);
+    assert(x->c->type != BATCH_INTEGERS);
     if (x->c->type == BATCH_KEYS)
         encode_add_key(x, row, word_key_fold(&k->options, ((const uint64_t *)x->c->values)[i]),
                        weight);
-    else if (x->c->type == BATCH_INTEGERS)
-        add_integer(x, row, ((const int64_t *)x->c->values)[i], weight);
     else
         add_word(x, row, batch_text(x->c, i), weight);
 }
@@ -681,7 +701,7 @@ static void note_key_text(struct encoding *x, uint32_t row)
 
 INLINED void encode_key(struct encoding *x, uint32_t row)
 {
-    if (batch_has(x->c, row) && x->c->type != BATCH_KEYS && x->c->type != BATCH_INTEGERS)
+    if (batch_has(x->c, row) && x->c->type != BATCH_KEYS)
         note_key_text(x, row);
     if (batch_has(x->c, row))
         add_at(x, row, row, 1);
@@ -689,21 +709,30 @@ INLINED void encode_key(struct encoding *x, uint32_t row)
         missing_key(x, row, 1);
 }
 
-/* The views of a file, whose texts are hashed. */
-__attribute__((flatten)) static void encode_hashed_views(struct encoding *x)
+/* Text i of a column of texts, or of integers, which are their texts: written up to `end`. */
+INLINED struct batch_text hashed_text(const struct batch_column *c, uint32_t i, char *end)
+{
+    if (c->type != BATCH_INTEGERS)
+        return batch_text(c, i);
+    const char *at = digits_signed(((const int64_t *)c->values)[i], end);
+    return (struct batch_text){at, (size_t)(end - at)};
+}
+
+/* A key a row, hashed from its text. */
+__attribute__((flatten)) static void encode_hashed(struct encoding *x)
 {
     const struct table_key *k = encode_key_column(x);
-    const struct batch_view *view = x->c->values;
     const uint64_t seed = k->seed;
     const bool tells = k->cells > SCHEMA_KEY_CELLS;
     uint32_t *cells = key_cells(x, 0);
     uint64_t missing = 0;
     const bool filled = word_key_missing(&k->options, seed, &missing);
+    char digits[DIGITS_INTEGER_BYTES];
     for (uint32_t row = 0; row < x->b->rows; row++, cells += x->stride) {
-        const struct batch_text t = {x->c->base + view[row].at, view[row].bytes};
         if (!encode_is_there(x, row))
             continue;
-        const bool none = meaning_is_missing(x->m, t);
+        const struct batch_text t = hashed_text(x->c, row, digits + sizeof digits);
+        const bool none = !batch_has(x->c, row) || meaning_is_missing(x->m, t);
         const uint64_t key =
             none ? missing : word_key_fold(&k->options, XXH3_64bits_withSeed(t.at, t.bytes, seed));
         put_mixed(cells, key); /* of no key: 0 */
@@ -714,14 +743,15 @@ __attribute__((flatten)) static void encode_hashed_views(struct encoding *x)
 
 static void encode_key_texts(struct encoding *x)
 {
-    if (!encode_has_views(x) || !encode_key_column(x)->options.hash) {
+    if (x->c->type == BATCH_KEYS || x->c->list || !encode_key_column(x)->options.hash) {
         each_row(x, encode_key);
         return;
     }
-    for (uint32_t row = 0; row < x->b->rows && row < x->sampled; row++)
-        if (encode_is_there(x, row))
+    for (uint32_t row = 0; row < x->b->rows && row < x->sampled && x->c->type != BATCH_INTEGERS;
+         row++)
+        if (encode_is_there(x, row) && batch_has(x->c, row))
             note_key_text(x, row);
-    encode_hashed_views(x);
+    encode_hashed(x);
 }
 
 /* Remove ":0.5" from the end. False: the text after the last ':' is no weight; *large: as it is too large a number. */

@@ -331,20 +331,12 @@ static void settle(struct csv_piece *p, const struct csv_format *f,
     }
 }
 
-/* Samples are enough: of rows the first ones of each piece, and more of a file's first piece. */
-static uint32_t sampled_rows(const struct csv_piece *p)
-{
-    enum { ROWS = 64, FIRST_ROWS = 4096 };
-    const uint64_t most = p->begins_file ? FIRST_ROWS : ROWS;
-    return p->rows >= most ? 0 : (uint32_t)(most - p->rows);
-}
-
 enum err csv_batch_encode(struct csv_piece *p, const struct csv_format *f, struct encoded_rows *out)
 {
     struct csv_batch *b = p->batch;
     out->present = b->present;
     enum err err = f->receiver ? f->receiver->receive(f->receiver->ctx, p, out)
-                               : encode_batch(&f->meaning, b->field, &b->of, sampled_rows(p),
+                               : encode_batch(&f->meaning, b->field, &b->of, csv_batch_sampled(p),
                                               &p->learned, out);
     if (err)
         return err;

@@ -67,3 +67,11 @@ static inline bool csv_batch_is_first(const struct csv_piece *p, const struct cs
 {
     return p->begins_file && p->rows + row == 0 && !f->libsvm && !f->parquet;
 }
+
+/* The number of the next rows that are in the sample: the first ones of each piece, and more of a file's first piece. */
+static inline uint32_t csv_batch_sampled(const struct csv_piece *p)
+{
+    enum { ROWS = 64, FIRST_ROWS = 4096 };
+    const uint64_t most = p->begins_file ? FIRST_ROWS : ROWS;
+    return p->rows >= most ? 0 : (uint32_t)(most - p->rows);
+}

@@ -121,6 +121,8 @@ static enum err choose_columns(struct parquet *p, struct csv_file *file,
             c->type = arrow_type_of(s);
         if (s && c->type.kind == ARROW_LIST && s->n_children == 1)
             c->item = arrow_type_of(s->children[0]);
+        c->coded = file->field[fields].kind == COLUMN_KEY && !c->type.index_bytes &&
+                   format->meaning.schema->key[file->field[fields].cell].options.hash;
         err = check_column(p, c, fields, &file->field[fields], format, kept, e);
         fields++;
     }
@@ -179,12 +181,14 @@ struct filling {
     struct parquet_piece *q;
     const struct csv_format *f;
     const struct parquet_column *column;
+    struct arrow_type type; /* the column's, or of indices in a dictionary of its values */
     const struct meaning_field *field;
     const struct ArrowArray *array; /* NULL: the path has the value */
     int64_t first;                  /* row of the array */
     uint32_t rows;
     uint8_t *valid; /* bits of rows */
     bool nulls;
+    bool coded, sampled; /* sampled: texts of these rows are in the sample */
 };
 
 static void set_null(struct filling *x, uint32_t row)
@@ -213,7 +217,7 @@ static void *fill_texts(struct filling *x)
         fill_of_path(x, to);
     for (uint32_t i = 0; i < x->rows && to && x->array; i++) {
         const struct ArrowArray *a = x->array;
-        const struct arrow_type *t = &x->column->type;
+        const struct arrow_type *t = &x->type;
         int64_t at;
         to[i] = (struct batch_text){"", 0};
         if (!arrow_find(t, &a, x->first + i, &at) ||
@@ -249,7 +253,7 @@ static void *fill_doubles(struct filling *x)
 {
     const struct meaning *m = &x->f->meaning;
     const struct schema_input *in = &m->schema->input[x->field->cell];
-    const struct arrow_type *t = &x->column->type;
+    const struct arrow_type *t = &x->type;
     const bool rounds = !in->wide && !in->ids;
     const size_t bytes = x->rows * sizeof(double);
     double *to = parquet_hold(x->q, bytes), *exact = m->markers ? parquet_hold(x->q, bytes) : to;
@@ -269,7 +273,7 @@ static void *fill_doubles(struct filling *x)
 /* Keys that are hashed as their texts, which encode_batch makes. */
 static bool are_integers(const struct filling *x)
 {
-    const struct arrow_type *t = &x->column->type;
+    const struct arrow_type *t = &x->type;
     return x->array && x->field->kind == COLUMN_KEY &&
            (t->kind == ARROW_INTEGER || (t->kind == ARROW_UNSIGNED && t->bytes < 8)) &&
            x->f->meaning.schema->key[x->field->cell].options.hash;
@@ -279,8 +283,38 @@ static void *fill_integers(struct filling *x)
 {
     int64_t *to = parquet_hold(x->q, x->rows * sizeof *to);
     if (to)
-        x->nulls = arrow_integers(&x->column->type, x->array, x->first, x->rows, to, x->valid);
+        x->nulls = arrow_integers(&x->type, x->array, x->first, x->rows, to, x->valid);
     return to;
+}
+
+/* The keys of the words of the dictionary, each hashed once. NULL: no memory. */
+static const struct batch_codes *codes_of(struct filling *x)
+{
+    struct parquet_codes *all = x->q->batch->codes;
+    struct batch_codes *codes = &all->of[x->column->child];
+    const struct ArrowArray *words = x->array->dictionary;
+    const uint32_t n = (uint32_t)words->length;
+    bool made = true;
+    (void)pthread_mutex_lock(&all->lock);
+    if (!codes->key) {
+        const bool text = x->column->type.kind == ARROW_TEXT;
+        const size_t each = text ? sizeof(struct batch_text) : sizeof(int64_t);
+        struct batch_column c = {.type = text ? BATCH_TEXTS : BATCH_INTEGERS};
+        uint8_t valid[] = {0};
+        void *values = mem_zalloc((size_t)n + 1, each);
+        for (uint32_t i = 0; i < n && values; i++)
+            if (text)
+                ((struct batch_text *)values)[i] = arrow_text(
+                    &x->column->type, words, words->offset + i, (char[ARROW_TEXT_BYTES]){""});
+            else
+                (void)arrow_integers(&x->column->type, words, i, 1, (int64_t *)values + i, valid);
+        c.values = values;
+        made = values && encode_codes(&x->f->meaning, x->field->cell, &c, n, codes) == ERR_OK;
+        mem_free(values);
+    }
+    (void)pthread_mutex_unlock(&all->lock);
+    x->q->starved |= !made;
+    return made ? codes : NULL;
 }
 
 /* The first of data.missing, as a value within a list cannot be null. False: there is none. */
@@ -301,8 +335,8 @@ static void *fill_lists(struct filling *x, int32_t *list)
     for (uint32_t i = 0; i < x->rows && to; i++) {
         const struct ArrowArray *a = x->array;
         int64_t at, begin = 0, end = 0;
-        if (arrow_find(&x->column->type, &a, x->first + i, &at))
-            arrow_list(&x->column->type, a, at, &begin, &end);
+        if (arrow_find(&x->type, &a, x->first + i, &at))
+            arrow_list(&x->type, a, at, &begin, &end);
         else
             set_null(x, i);
         for (int64_t k = begin; k < end && (uint32_t)(n - list[i]) < most; k++) {
@@ -327,12 +361,17 @@ static void fill_column(struct filling *x, struct batch_column *to)
     memset(x->valid, 0xFF, ENCODE_ROWS / 8);
     x->nulls = false;
     to->type = BATCH_TEXTS;
-    if (x->column->type.kind == ARROW_LIST) {
+    if (x->type.kind == ARROW_LIST) {
         list = parquet_hold(x->q, (ENCODE_ROWS + 1) * sizeof *list);
         to->values = list ? fill_lists(x, list) : NULL;
-    } else if (x->field->kind == COLUMN_NUMBER && is_numeric(x->column->type.kind)) {
+    } else if (x->field->kind == COLUMN_NUMBER && is_numeric(x->type.kind)) {
         to->type = BATCH_DOUBLES;
         to->values = fill_doubles(x);
+    } else if (x->coded && !x->sampled) {
+        to->type = BATCH_CODES;
+        to->codes = codes_of(x);
+        to->values = (const int32_t *)x->array->buffers[1] + x->array->offset + x->first;
+        x->nulls = arrow_nulls(x->array, x->first, x->rows, x->valid);
     } else if (are_integers(x)) {
         to->type = BATCH_INTEGERS;
         to->values = fill_integers(x);
@@ -351,8 +390,8 @@ static void keep_texts(struct csv_piece *p, const struct filling *x, uint32_t as
         const struct ArrowArray *a = x->array;
         struct batch_text t = {a ? "" : value, a ? 0 : strlen(value)};
         int64_t at;
-        if (a && arrow_find(&x->column->type, &a, x->first + i, &at))
-            t = put_text(x->q, &x->column->type, a, at, false);
+        if (a && arrow_find(&x->type, &a, x->first + i, &at))
+            t = put_text(x->q, &x->type, a, at, false);
         p->kept[(p->rows + i) * x->f->keep->columns + as - 1] =
             (struct csv_text){t.at, (uint32_t)t.bytes};
     }
@@ -385,7 +424,14 @@ static void fill_batch(struct csv_piece *p, const struct csv_format *f, uint32_t
                             .field = &p->field[i],
                             .array = child_of(q, i),
                             .first = q->batch->rows.offset + q->first + from,
-                            .rows = rows};
+                            .rows = rows,
+                            .sampled = csv_batch_sampled(p) > 0};
+        x.type = x.column->type;
+        x.coded = x.array && x.array->dictionary && !x.type.index_bytes;
+        if (x.coded) {
+            x.type.index_bytes = sizeof(int32_t);
+            x.type.index_signed = true;
+        }
         fill_column(&x, &b->column[i]);
         if (p->kept_as[i])
             keep_texts(p, &x, p->kept_as[i]);

@@ -173,10 +173,10 @@ static int64_t arrow_integer(const struct arrow_type *t, const struct ArrowArray
     return integer_at(a->buffers[1], t->bytes, t->kind != ARROW_UNSIGNED, at);
 }
 
-/* Of so many values from `at` on: clear the bits of those that are null. Returns whether one is. */
-static bool copy_valid(const struct ArrowArray *a, int64_t at, uint32_t rows, uint8_t *valid)
+bool arrow_nulls(const struct ArrowArray *a, int64_t first, uint32_t rows, uint8_t *valid)
 {
     const uint8_t *from = a->n_buffers ? a->buffers[0] : NULL;
+    const int64_t at = a->offset + first;
     const uint32_t shift = (uint32_t)(at % 8);
     bool nulls = false;
     if (!from)
@@ -229,7 +229,7 @@ bool arrow_integers(const struct arrow_type *t, const struct ArrowArray *a, int6
     bool nulls = false;
     if (is_copied(t)) {
         COPY_INTEGERS(int64_t);
-        return copy_valid(a, a->offset + first, rows, valid);
+        return arrow_nulls(a, first, rows, valid);
     }
     for (uint32_t i = 0; i < rows; i++) {
         const struct ArrowArray *of = a;
@@ -278,7 +278,7 @@ bool arrow_doubles(const struct arrow_type *t, const struct ArrowArray *a, int64
         for (uint32_t i = 0; i < rows && floats && t->bytes == 8; i++)
             if (fabs(out[i]) >= EXACT)
                 out[i] = nearest_float(t, a, a->offset + first + i);
-        return copy_valid(a, a->offset + first, rows, valid);
+        return arrow_nulls(a, first, rows, valid);
     }
     for (uint32_t i = 0; i < rows; i++) {
         const struct ArrowArray *of = a;

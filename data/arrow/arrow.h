@@ -53,9 +53,11 @@ struct arrow_module {
     /* Where a column of a row group is in the file; a column of lists has one, too. */
     struct arrow_span (*chunk)(const struct arrow_file *f, uint32_t group, uint32_t column);
     /* Read these columns of a row group: `next` has their rows, in this order, as the children of arrays of at most `rows` rows.
-     * out->release is NULL at the end. An error names the column. */
+     * out->release is NULL at the end. coded: (columns) if all pages of the column in this group have a dictionary, its values come
+     * as indices of 4 bytes in it, whatever its type is, and it is the same in all arrays. An error names the column. */
     enum arrow_answer (*begin)(struct arrow_file *f, uint32_t group, const uint32_t *column,
-                               uint32_t columns, uint32_t rows, struct arrow_why *why);
+                               uint32_t columns, const bool *coded, uint32_t rows,
+                               struct arrow_why *why);
     enum arrow_answer (*next)(struct arrow_file *f, struct ArrowArray *out, struct arrow_why *why);
     /* Begin to make a file. names: a line of csv; types: of each column s: text, i: int64, d: double, f: float32; codec: "zstd" or
      * "snappy". */
@@ -118,6 +120,8 @@ double arrow_double(const struct arrow_type *t, const struct ArrowArray *a, int6
  * floats: an integer that is no double becomes the float nearest to it. */
 bool arrow_doubles(const struct arrow_type *t, const struct ArrowArray *a, int64_t first,
                    uint32_t rows, bool floats, double *out, uint8_t *valid);
+/* Clear the bits of rows, from `first` on, that are null. Returns whether one is. Not of indices whose words can be null. */
+bool arrow_nulls(const struct ArrowArray *a, int64_t first, uint32_t rows, uint8_t *valid);
 /* The same of integers and booleans. Those of 8 bytes without a sign keep their bits. */
 bool arrow_integers(const struct arrow_type *t, const struct ArrowArray *a, int64_t first,
                     uint32_t rows, int64_t *out, uint8_t *valid);

@@ -7,6 +7,8 @@
 #include <arrow/csv/api.h>
 #include <arrow/io/file.h>
 #include <arrow/io/memory.h>
+#include <arrow/util/bit_util.h>
+#include <parquet/column_reader.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
 #include <parquet/arrow/writer.h>
@@ -24,9 +26,16 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "data/arrow/arrow.h"
+
+// A column of a row group whose pages all have places in one dictionary, which is the same array in all batches.
+struct coded_column {
+    std::shared_ptr<parquet::ColumnReader> reader;
+    std::shared_ptr<arrow::Array> words; // null: no page was read yet
+};
 
 struct arrow_file {
     std::unique_ptr<parquet::arrow::FileReader> reader;
@@ -36,8 +45,12 @@ struct arrow_file {
     std::unique_ptr<arrow::RecordBatchReader> batches;
     uint32_t group = 0;
     std::vector<uint32_t> columns; // that are read
-    std::vector<int> place; // of each of them in a batch, which has them in the order of the file
-    int64_t rows = 0;       // that the group still has
+    std::vector<int>
+        place; // of each of them in a batch, which has them in the order of the file; -1: it is coded
+    std::vector<coded_column> coded; // (columns) without a reader: those that are not
+    std::shared_ptr<parquet::RowGroupReader> chunks; // of `coded`
+    int64_t rows = 0;                                // that the group still has
+    int64_t batch_rows = 0;
 };
 
 // Bytes of the file, until somebody takes them.
@@ -144,17 +157,54 @@ arrow::Status open_file(arrow_file *f, int fd)
     return arrow::Status::OK();
 }
 
-arrow::Status begin_group(arrow_file *f, uint32_t rows)
+// Can the column's values be places in a dictionary? It is flat, and its Arrow type is the plain one of its values.
+bool is_codable(const arrow_file *f, uint32_t column)
+{
+    const auto id = f->schema->field(static_cast<int>(column))->type()->id();
+    if (f->leaves[column].size() != 1 || (id != arrow::Type::STRING && id != arrow::Type::BINARY &&
+                                          id != arrow::Type::INT32 && id != arrow::Type::INT64))
+        return false;
+    const auto *of =
+        f->reader->parquet_reader()->metadata()->schema()->Column(f->leaves[column][0]);
+    const auto wanted = id == arrow::Type::INT32   ? parquet::Type::INT32
+                        : id == arrow::Type::INT64 ? parquet::Type::INT64
+                                                   : parquet::Type::BYTE_ARRAY;
+    return of->physical_type() == wanted && of->max_repetition_level() == 0 &&
+           of->max_definition_level() <= 1;
+}
+
+void find_coded(arrow_file *f, const bool *coded)
+{
+    const auto codes = parquet::ExposedEncoding::DICTIONARY;
+    f->coded.assign(f->columns.size(), coded_column());
+    f->chunks = f->reader->parquet_reader()->RowGroup(static_cast<int>(f->group));
+    for (size_t i = 0; i < f->columns.size(); i++) {
+        if (!coded[i] || !is_codable(f, f->columns[i]))
+            continue;
+        auto reader = f->chunks->ColumnWithExposeEncoding(f->leaves[f->columns[i]][0], codes);
+        if (reader->GetExposedEncoding() == codes)
+            f->coded[i].reader = std::move(reader);
+    }
+}
+
+arrow::Status begin_group(arrow_file *f, uint32_t rows, const bool *coded)
 {
     std::vector<int> leaves;
-    std::vector<uint32_t> sorted = f->columns;
+    std::vector<uint32_t> sorted;
+    find_coded(f, coded);
+    for (size_t i = 0; i < f->columns.size(); i++)
+        if (!f->coded[i].reader)
+            sorted.push_back(f->columns[i]);
     std::sort(sorted.begin(), sorted.end());
     f->place.clear();
-    for (uint32_t c : f->columns) {
-        leaves.insert(leaves.end(), f->leaves[c].begin(), f->leaves[c].end());
-        f->place.push_back(
-            static_cast<int>(std::lower_bound(sorted.begin(), sorted.end(), c) - sorted.begin()));
+    for (size_t i = 0; i < f->columns.size(); i++) {
+        const uint32_t c = f->columns[i];
+        const auto at = std::lower_bound(sorted.begin(), sorted.end(), c) - sorted.begin();
+        f->place.push_back(f->coded[i].reader ? -1 : static_cast<int>(at));
+        if (!f->coded[i].reader)
+            leaves.insert(leaves.end(), f->leaves[c].begin(), f->leaves[c].end());
     }
+    f->batch_rows = rows;
     f->reader->set_batch_size(rows);
     f->rows = f->group_rows[f->group];
     ARROW_ASSIGN_OR_RAISE(f->batches,
@@ -187,20 +237,102 @@ arrow::Status of_column(const arrow_file *f, uint32_t column, const arrow::Statu
                                   "\": ", s.message());
 }
 
-// The columns in the order in which they are wanted.
-arrow::Result<std::shared_ptr<arrow::RecordBatch>> in_order(const arrow_file *f,
+template <typename Builder, typename Value>
+arrow::Status make_words(const Value *values, int32_t n, std::shared_ptr<arrow::Array> *out)
+{
+    Builder words;
+    ARROW_RETURN_NOT_OK(words.Reserve(n));
+    for (int32_t i = 0; i < n; i++)
+        if constexpr (std::is_same_v<Value, parquet::ByteArray>)
+            ARROW_RETURN_NOT_OK(words.Append(values[i].ptr, static_cast<int32_t>(values[i].len)));
+        else
+            ARROW_RETURN_NOT_OK(words.Append(values[i]));
+    return words.Finish(out);
+}
+
+// The next n rows: the values of those that are not null stand without gaps, and get their places from the last to the first.
+template <typename Type, typename Builder>
+arrow::Result<std::shared_ptr<arrow::Array>> coded_rows(coded_column *c, int64_t n)
+{
+    auto *reader = static_cast<parquet::TypedColumnReader<Type> *>(c->reader.get());
+    const int16_t there = reader->descr()->max_definition_level();
+    std::vector<int16_t> level(static_cast<size_t>(n), there);
+    ARROW_ASSIGN_OR_RAISE(auto codes, arrow::AllocateBuffer(n * int64_t{sizeof(int32_t)}));
+    ARROW_ASSIGN_OR_RAISE(auto valid, arrow::AllocateEmptyBitmap(n));
+    auto *code = reinterpret_cast<int32_t *>(codes->mutable_data());
+    int64_t rows = 0, values = 0, nulls = 0;
+    while (rows < n && reader->HasNext()) {
+        const typename Type::c_type *words = nullptr;
+        int32_t words_n = 0;
+        int64_t more = 0;
+        rows += reader->ReadBatchWithDictionary(n - rows, level.data() + rows, nullptr,
+                                                code + values, &more, &words, &words_n);
+        values += more;
+        if (words && !c->words)
+            ARROW_RETURN_NOT_OK(make_words<Builder>(words, words_n, &c->words));
+    }
+    if (rows != n)
+        return arrow::Status::Invalid("it has other rows than the file's footer says");
+    if (!c->words)
+        ARROW_RETURN_NOT_OK(Builder().Finish(&c->words));
+    uint32_t most = 0;
+    for (int64_t i = 0; i < values; i++)
+        most = std::max(most, static_cast<uint32_t>(code[i]));
+    if (values && most >= c->words->length())
+        return arrow::Status::Invalid("a value is not in its dictionary");
+    for (int64_t i = n, from = values; i-- > 0;) {
+        const bool is = level[static_cast<size_t>(i)] == there;
+        code[i] = is && from > 0 ? code[--from] : 0;
+        arrow::bit_util::SetBitTo(valid->mutable_data(), i, is);
+        nulls += !is;
+    }
+    if (values + nulls != n)
+        return arrow::Status::Invalid("it has other values than its levels say");
+    auto data = arrow::ArrayData::Make(arrow::dictionary(arrow::int32(), c->words->type()), n,
+                                       {std::move(valid), std::move(codes)}, nulls);
+    data->dictionary = c->words->data();
+    return arrow::MakeArray(data);
+}
+
+arrow::Result<std::shared_ptr<arrow::Array>> next_coded(coded_column *c, int64_t n)
+{
+    switch (c->reader->type()) {
+    case parquet::Type::INT32:
+        return coded_rows<parquet::Int32Type, arrow::Int32Builder>(c, n);
+    case parquet::Type::INT64:
+        return coded_rows<parquet::Int64Type, arrow::Int64Builder>(c, n);
+    default:
+        return coded_rows<parquet::ByteArrayType, arrow::BinaryBuilder>(c, n);
+    }
+}
+
+// The columns in the order in which they are wanted. batch: those that are not coded.
+arrow::Result<std::shared_ptr<arrow::RecordBatch>> in_order(arrow_file *f,
                                                             const arrow::RecordBatch &batch)
 {
     std::vector<std::shared_ptr<arrow::Array>> arrays;
     std::vector<std::shared_ptr<arrow::Field>> fields;
-    if (static_cast<size_t>(batch.num_columns()) != f->columns.size())
+    if (batch.num_columns() !=
+        std::count_if(f->place.begin(), f->place.end(), [](int at) { return at >= 0; }))
         return arrow::Status::Invalid("a column is not there");
     for (size_t i = 0; i < f->columns.size(); i++) {
-        const auto array = batch.column(f->place[i]);
-        ARROW_RETURN_NOT_OK(of_column(
-            f, f->columns[i], arrow::internal::ValidateArrayFull(*as_bytes(*array->data()))));
+        std::shared_ptr<arrow::Array> array;
+        arrow_why why = {""};
+        const auto read = [&] {
+            if (f->place[i] < 0) {
+                ARROW_ASSIGN_OR_RAISE(array, next_coded(&f->coded[i], batch.num_rows()));
+                return arrow::Status::OK();
+            }
+            array = batch.column(f->place[i]);
+            return arrow::internal::ValidateArrayFull(*as_bytes(*array->data()));
+        };
+        const arrow_answer a = guarded(&why, read);
+        if (a != ARROW_DONE)
+            return a == ARROW_NO_MEMORY
+                       ? arrow::Status::OutOfMemory(why.text)
+                       : of_column(f, f->columns[i], arrow::Status::Invalid(why.text));
         arrays.push_back(array);
-        fields.push_back(batch.schema()->field(f->place[i]));
+        fields.push_back(arrow::field("", array->type()));
     }
     return arrow::RecordBatch::Make(arrow::schema(fields), batch.num_rows(), arrays);
 }
@@ -228,7 +360,13 @@ arrow::Status blame(arrow_file *f, const arrow::Status &s)
 arrow::Status next_batch(arrow_file *f, ArrowArray *out)
 {
     std::shared_ptr<arrow::RecordBatch> batch;
-    ARROW_RETURN_NOT_OK(f->batches->ReadNext(&batch));
+    const bool all_coded =
+        std::all_of(f->place.begin(), f->place.end(), [](int at) { return at < 0; });
+    if (f->columns.empty() || !all_coded)
+        ARROW_RETURN_NOT_OK(f->batches->ReadNext(&batch));
+    else if (f->rows > 0)
+        batch = arrow::RecordBatch::Make(arrow::schema(arrow::FieldVector()),
+                                         std::min(f->rows, f->batch_rows), arrow::ArrayVector());
     f->rows -= batch ? batch->num_rows() : 0;
     if (f->rows < 0 || (!batch && f->rows > 0))
         return arrow::Status::Invalid("it has other rows than the file's footer says");
@@ -428,12 +566,12 @@ arrow_span chunk(const arrow_file *f, uint32_t group, uint32_t column)
 }
 
 arrow_answer begin(arrow_file *f, uint32_t group, const uint32_t *column, uint32_t columns,
-                   uint32_t rows, arrow_why *why)
+                   const bool *coded, uint32_t rows, arrow_why *why)
 {
     const arrow_answer a = guarded(why, [&] {
         f->group = group;
         f->columns.assign(column, column + columns);
-        return begin_group(f, rows);
+        return begin_group(f, rows, coded);
     });
     return blamed(f, why, a);
 }

@@ -112,10 +112,39 @@ static struct parquet_file *file_ref(struct parquet_file *f)
     return f;
 }
 
+static void codes_unref(struct parquet_codes *c)
+{
+    if (!c || atomic_fetch_sub(&c->refs, 1) > 1)
+        return;
+    for (uint32_t i = 0; i < c->columns; i++) {
+        mem_free(c->of[i].key);
+        mem_free(c->of[i].none);
+    }
+    (void)pthread_mutex_destroy(&c->lock);
+    mem_free(c->of);
+    mem_free(c);
+}
+
+static enum err codes_new(struct parquet_codes **out, uint32_t columns, struct errmsg *e)
+{
+    struct parquet_codes *c = mem_zalloc(1, sizeof *c);
+    struct batch_codes *of = mem_zalloc(columns + (size_t)1, sizeof *of);
+    if (!c || !of) {
+        mem_free(c);
+        mem_free(of);
+        return err_memory(e);
+    }
+    *c = (struct parquet_codes){.refs = 1, .columns = columns, .of = of};
+    (void)pthread_mutex_init(&c->lock, NULL);
+    *out = c;
+    return ERR_OK;
+}
+
 static void batch_unref(struct parquet_batch *b)
 {
     if (!b || atomic_fetch_sub(&b->refs, 1) > 1)
         return;
+    codes_unref(b->codes);
     if (b->rows.release)
         b->rows.release(&b->rows);
     file_unref(b->file);
@@ -138,8 +167,10 @@ enum err parquet_new(struct parquet **out, struct errmsg *e)
 void parquet_close(struct parquet *p)
 {
     batch_unref(p->batch);
+    codes_unref(p->codes);
     file_unref(p->file);
     p->batch = NULL;
+    p->codes = NULL;
     p->file = NULL;
 }
 
@@ -286,35 +317,52 @@ static uint32_t batch_rows(const struct parquet_file *f)
     return rows < BATCH_ROWS ? rows : BATCH_ROWS;
 }
 
+static enum err begin_group(struct parquet *p, struct errmsg *e)
+{
+    struct parquet_file *f = p->file;
+    struct arrow_why why = {""};
+    uint32_t *column = mem_zalloc(f->children + (size_t)1, sizeof *column);
+    bool *coded = mem_zalloc(f->children + (size_t)1, sizeof *coded);
+    enum err err = column && coded ? ERR_OK : err_memory(e);
+    for (uint32_t i = 0; i < f->columns && !err; i++)
+        if (f->column[i].of != PARQUET_OF_PATH) {
+            column[f->column[i].child] = f->column[i].of;
+            coded[f->column[i].child] = f->column[i].coded;
+        }
+    codes_unref(p->codes);
+    p->codes = NULL;
+    if (!err)
+        err = codes_new(&p->codes, f->children, e);
+    if (!err) {
+        const enum arrow_answer a =
+            p->module->begin(f->arrow, p->group, column, f->children, coded, batch_rows(f), &why);
+        err = a == ARROW_DONE ? ERR_OK : error_of(a, &why, e);
+    }
+    mem_free(column);
+    mem_free(coded);
+    p->begun = true;
+    p->row = 0;
+    return err;
+}
+
 /* Begin the group if it is not, and read its next batch; none at its end. */
 static enum err read_batch(struct parquet *p, struct errmsg *e)
 {
     struct parquet_file *f = p->file;
     struct arrow_why why = {""};
-    enum arrow_answer a = ARROW_DONE;
-    struct parquet_batch *b = mem_zalloc(1, sizeof *b);
-    uint32_t *column = mem_zalloc(f->columns + (size_t)1, sizeof *column);
-    if (!b || !column) {
-        mem_free(b);
-        mem_free(column);
-        return err_memory(e);
-    }
-    for (uint32_t i = 0; i < f->columns; i++)
-        if (f->column[i].of != PARQUET_OF_PATH)
-            column[f->column[i].child] = f->column[i].of;
-    if (!p->begun)
-        a = p->module->begin(f->arrow, p->group, column, f->children, batch_rows(f), &why);
-    mem_free(column);
-    p->row = p->begun ? p->row : 0;
-    p->begun = true;
-    if (a == ARROW_DONE)
-        a = p->module->next(f->arrow, &b->rows, &why);
+    enum err err = p->begun ? ERR_OK : begin_group(p, e);
+    struct parquet_batch *b = err ? NULL : mem_zalloc(1, sizeof *b);
+    if (!b)
+        return err ? err : err_memory(e);
+    const enum arrow_answer a = p->module->next(f->arrow, &b->rows, &why);
     if (a != ARROW_DONE || !b->rows.release) {
         mem_free(b);
         return a == ARROW_DONE ? ERR_OK : error_of(a, &why, e);
     }
     b->refs = 1;
     b->file = file_ref(f);
+    b->codes = p->codes;
+    (void)atomic_fetch_add(&p->codes->refs, 1);
     p->batch = b;
     p->at = 0;
     return ERR_OK;

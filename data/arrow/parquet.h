@@ -1,6 +1,7 @@
 /* Parquet files, one after the other, in pieces of a few rows as Arrow has them. The module gradwire-arrow decodes them (arrow.h). */
 #pragma once
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 
@@ -16,6 +17,7 @@ struct parquet_column {
         struct arrow_type type, item;
         const char *path; /* NULL: none is yet */
     } known;
+    bool coded; /* its values may come as indices in a dictionary */
     const char *name;
     const char *value; /* of a path: a text, the same in all rows; NULL: null */
 };
@@ -41,8 +43,17 @@ struct parquet_file {
     uint32_t parts;
 };
 
+/* Keys of the words of the columns of a row group that come as indices: whoever needs those of a column first makes them. */
+struct parquet_codes {
+    atomic_uint refs;
+    pthread_mutex_t lock;
+    uint32_t columns;
+    struct batch_codes *of; /* (columns) key NULL: they are not made yet */
+};
+
 struct parquet_batch {
     atomic_uint refs;
+    struct parquet_codes *codes;
     struct parquet_file *file;
     struct ArrowArray rows; /* its children are the columns that are read */
 };
@@ -54,6 +65,7 @@ struct parquet {
     struct parquet_file *file;   /* NULL: none is open */
     struct parquet_batch *batch; /* NULL: the next one is not read */
     int64_t at;                  /* its next row */
+    struct parquet_codes *codes; /* of the group */
     bool begun;                  /* the group is */
     bool fresh;                  /* no piece has a row of the file yet */
     uint32_t group;

@@ -24,14 +24,22 @@ enum batch_type {
     BATCH_TEXTS,   /* struct batch_text */
     BATCH_DOUBLES,
     BATCH_INTEGERS, /* int64_t: keys that are hashed as their texts */
-    BATCH_KEYS      /* uint64_t */
+    BATCH_KEYS,     /* uint64_t */
+    BATCH_CODES     /* int32_t: places of keys in struct batch_codes */
+};
+
+/* The keys of the words of a dictionary, of a column whose keys are hashed: mixed (common/rows/key.h), as cells have them. */
+struct batch_codes {
+    uint64_t *key; /* 0: the word is a missing value, which has none */
+    uint8_t *none; /* bits of words, as `valid`: 1: of such a word; NULL: there is none */
 };
 
 /* Behind the text of a number, of a label or of a weight is one more byte, which continues no number (csv_number.h). */
 struct batch_column {
     enum batch_type type;
-    const void *values; /* (rows), or of lists (list[rows]) */
-    const char *base;   /* of views; behind the last of them are 8 bytes that can be read */
+    const void *values;              /* (rows), or of lists (list[rows]) */
+    const struct batch_codes *codes; /* of BATCH_CODES */
+    const char *base; /* of views; behind the last of them are 8 bytes that can be read */
     const uint8_t *
         valid; /* bits of rows, the lowest bit of a byte first: 0: the value is missing; NULL: none is */
     const int32_t *

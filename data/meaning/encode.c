@@ -741,8 +741,58 @@ __attribute__((flatten)) static void encode_hashed(struct encoding *x)
     }
 }
 
+enum err encode_codes(const struct meaning *m, uint32_t cell, const struct batch_column *words,
+                      uint32_t n, struct batch_codes *out)
+{
+    const struct table_key *k = &m->schema->key[cell];
+    uint64_t missing = 0;
+    const bool filled = word_key_missing(&k->options, k->seed, &missing);
+    char digits[DIGITS_INTEGER_BYTES];
+    out->key = mem_zalloc((size_t)n + 1, sizeof *out->key);
+    for (uint32_t i = 0; i < n && out->key; i++) {
+        const struct batch_text t = hashed_text(words, i, digits + sizeof digits);
+        const bool none = meaning_is_missing(m, t);
+        if (none && !filled && !out->none && !(out->none = mem_zalloc((size_t)n / 8 + 1, 1)))
+            return ERR_NOMEM;
+        if (none && !filled)
+            batch_set_bit(out->none, i);
+        out->key[i] = key_mix(
+            none ? missing
+                 : word_key_fold(&k->options, XXH3_64bits_withSeed(t.at, t.bytes, k->seed)));
+    }
+    return out->key ? ERR_OK : ERR_NOMEM;
+}
+
+static void encode_places(struct encoding *x)
+{
+    const struct table_key *k = encode_key_column(x);
+    const struct batch_codes *codes = x->c->codes;
+    const int32_t *place = x->c->values;
+    const bool tells = k->cells > SCHEMA_KEY_CELLS;
+    uint32_t *cells = key_cells(x, 0);
+    uint64_t missing = 0;
+    const bool filled = word_key_missing(&k->options, k->seed, &missing);
+    missing = key_mix(missing);
+    for (uint32_t row = 0; row < x->b->rows; row++, cells += x->stride) {
+        if (!encode_is_there(x, row))
+            continue;
+        const bool has = batch_has(x->c, row);
+        const uint64_t mixed = has ? codes->key[place[row]] : missing;
+        cells[0] = (uint32_t)mixed;
+        cells[1] = (uint32_t)(mixed >> 32);
+        if (tells)
+            cells[SCHEMA_KEY_CELLS] =
+                has ? !codes->none || !batch_bit(codes->none, (uint32_t)place[row]) : filled;
+    }
+}
+
 static void encode_key_texts(struct encoding *x)
 {
+    if (x->c->type == BATCH_CODES) {
+        assert(encode_key_column(x)->options.hash && x->sampled == 0);
+        encode_places(x);
+        return;
+    }
     if (x->c->type == BATCH_KEYS || x->c->list || !encode_key_column(x)->options.hash) {
         each_row(x, encode_key);
         return;

@@ -93,7 +93,12 @@ static inline uint32_t encode_batch_rows(const struct table_schema *s)
     return rows == 0 ? 1 : rows < ENCODE_ROWS ? rows : ENCODE_ROWS;
 }
 
-/* field: (batch's columns). Which types fit: numbers: texts or doubles; key: texts, keys or, if it is hashed, integers; keys: texts, to be divided, or lists of
+/* Hash the words of a dictionary, texts or integers, for batches whose rows have their places in it: of key column `cell`, whose keys
+ * are hashed. Errors: ERR_NOMEM; then the caller frees what is in *out, too. Thread: any. */
+enum err encode_codes(const struct meaning *m, uint32_t cell, const struct batch_column *words,
+                      uint32_t n, struct batch_codes *out) MUST_CHECK;
+
+/* field: (batch's columns). Which types fit: numbers: texts or doubles; key: texts, keys or, if it is hashed, integers or codes; keys: texts, to be divided, or lists of
  * texts or keys; category, label, weight: texts. Values of BATCH_KEYS are keys already: they are not hashed, and buckets are made of
  * them. A value that is null counts as missing, as a text of data.missing does: a number becomes what the column's `missing` says, a
  * category its first text of data.missing, a key what word_key_missing says; of a label or a weight it is a fault. A null list

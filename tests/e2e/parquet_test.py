@@ -133,6 +133,23 @@ class ParquetTest(TrainCase):
         of_csv = {"data.format": "csv", "data.header": "names", "data.train": "scores.csv"}
         self.assertEqual(self.digest("--fresh", job=job), self.digest("--fresh", job=job, keys=of_csv))
 
+    def test_keys_of_dictionaries_are_those_of_texts(self):
+        """Of many rows, as the first 4,096 of a file are in a sample of texts. Columns that predict keeps are texts in dictionaries."""
+        self.digest()
+        head, *lines = (FILES / "rows.csv").read_text().splitlines(True)
+        (self.tmp / "many.csv").write_text(head + "".join(lines * 80))
+        for form in ("csv", "parquet"):
+            said = self.run_on(MODEL, "predict", self.out, self.tmp / "many.csv", "--set=data.format=csv", "--set=data.header=names",
+                               "--keep=y,town,user,day,code", f"--output=many-scores.{form}")
+            self.assertEqual(said.returncode, 0, said.stderr)
+        job = self.tmp / "keys.yaml"
+        job.write_text("model: {input: {shape: auto}, layers: [{linear: {inputs: [town, user, day, code]}}, sigmoid], loss: binary_crossentropy}\n"
+                       "optimizer: adagrad\ntraining: {batch_size: 64, epochs: 1}\ndata: {format: parquet, missing: ['', Wien], "
+                       "train: many-scores.parquet, columns: [label: y, key: {name: town, missing: none}, key: {name: user, buckets: 7}, "
+                       "key: day, key: {name: code, missing: empty}]}\n")
+        of_csv = {"data.format": "csv", "data.header": "names", "data.train": "many-scores.csv"}
+        self.assertEqual(self.digest("--fresh", job=job), self.digest("--fresh", job=job, keys=of_csv))
+
     def test_a_directory_has_its_parts_and_columns_of_their_names(self):
         for i, (hour, place) in enumerate((("7", "Rome%3A1"), ("__HIVE_DEFAULT_PARTITION__", "Oslo"))):
             part = self.tmp / f"log/hour={hour}/place={place}"

@@ -172,6 +172,39 @@ static void an_integer_is_hashed_as_its_text(void **state)
     teardown(&f);
 }
 
+static void places_in_a_dictionary_have_the_cells_of_its_words(void **state)
+{
+    static const struct batch_text word[] = {T("x"), T(""), T("7")};
+    static const int32_t place[ROWS] = {2, 1, 0, 0, 2, 1, 0, 2, 1, 0};
+    static const uint8_t there[] = {0xEB, 0xFD};
+    const struct batch_column words = {.type = BATCH_TEXTS, .values = word};
+    (void)state;
+    for (int missing = 0; missing < 2; missing++) {
+        struct batch_codes codes = {.key = NULL};
+        struct batch_text some[ROWS];
+        struct fixture f;
+        uint32_t cells[ROWS * CELLS];
+        setup(&f);
+        f.schema->key[0].options.hash = true;
+        f.schema->key[0].options.missing = missing ? KEY_MISSING_NONE : KEY_MISSING_EMPTY;
+        for (uint32_t i = 0; i < ROWS; i++)
+            some[i] = word[place[i]];
+        set_texts(&f, 3, some);
+        f.column[3].valid = there;
+        encode(&f);
+        memcpy(cells, f.cells, f.out.used * sizeof *cells);
+        assert_int_equal(encode_codes(&f.meaning, 0, &words, 3, &codes), ERR_OK);
+        assert_int_equal(codes.none != NULL, missing);
+        f.column[3] = (struct batch_column){
+            .type = BATCH_CODES, .values = place, .codes = &codes, .valid = there};
+        encode(&f);
+        assert_memory_equal(f.cells, cells, f.out.used * sizeof *cells);
+        mem_free(codes.key);
+        mem_free(codes.none);
+        teardown(&f);
+    }
+}
+
 static void views_of_one_text_have_the_cells_of_texts_apart(void **state)
 {
     static const char line[] = "7,8,9,10,11,3,13,14,15,16,       ";
@@ -449,6 +482,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(typed_values_have_the_cells_of_the_same_values_as_text),
         cmocka_unit_test(an_integer_is_hashed_as_its_text),
+        cmocka_unit_test(places_in_a_dictionary_have_the_cells_of_its_words),
         cmocka_unit_test(views_of_one_text_have_the_cells_of_texts_apart),
         cmocka_unit_test(a_missing_key_leaves_nothing_of_what_its_cells_had),
         cmocka_unit_test(columns_of_views_have_the_cells_of_values_alone),

@@ -1492,6 +1492,7 @@ static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
         alike = ((double)rows + fmax(c->more_alike, least)) * each;
         rows = (uint64_t)(((double)rows + fmax(c->more_rows, least)) * each);
         r->look->estimated = true;
+        r->look->counted = c->parquet && !c->left_bytes;
     }
     for (uint32_t i = 0; i < s->inputs; i++)
         r->look->grows |= r->look->estimated && schema_input_grows(&s->input[i]);

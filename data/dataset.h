@@ -130,6 +130,7 @@ struct dataset_look {
     uint64_t loading_bytes; /* while it is loaded, if that is more */
     /* rows and bytes are estimates from the beginnings, not values of headers; of plain csv files also from blocks spread over them */
     bool estimated;
+    bool counted; /* but their number is exact: each file's footer has it */
     bool grows; /* csv: words are learned, so later rows can add features */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* shape of one row, as far as it is known */
     struct key_growth keys;   /* for the training part: the keys that it looks up in tables */

@@ -169,8 +169,10 @@ static enum err check_validation(struct job_reader *r)
         {ways && generates, first, NULL,
          "data.format: synthetic generates rows to evaluate on (data.synthetic_eval_rows); remove "
          "it"},
-        {v->column[0] && r->job->data.format != DATA_CSV, "data.validation.column", NULL,
-         "only data.format: csv can hold out by a column; without column, share is of the rows"},
+        {v->column[0] && r->job->data.format != DATA_CSV && r->job->data.format != DATA_PARQUET,
+         "data.validation.column", NULL,
+         "only data.format: csv and parquet can hold out by a column; without column, share is of "
+         "the rows"},
         {0},
     };
     return job_check_rules(r, NULL, rules);

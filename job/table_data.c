@@ -120,7 +120,8 @@ static const struct job_key keys[] = {
             "and `training.seed`.",
             EXAMPLE("0.1"), INSIDE_ONE, .identity = true, .fallback_doc = "none"),
     JOB_KEY("data.validation.column", TEXT, data.validation.column,
-            "`csv`, with `share`: hold out this share of the keys of the column, and all rows that "
+            "`csv`, `parquet`, with `share`: hold out this share of the keys of the column, and "
+            "all rows that "
             "have them, so that a user is in one part alone. The column need not be in "
             "`data.columns`.",
             EXAMPLE("user"), .identity = true, .fallback_doc = "none: `share` is of the rows"),

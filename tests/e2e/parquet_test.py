@@ -149,6 +149,9 @@ class ParquetTest(TrainCase):
                        "key: day, key: {name: code, missing: empty}]}\n")
         of_csv = {"data.format": "csv", "data.header": "names", "data.train": "many-scores.csv"}
         self.assertEqual(self.digest("--fresh", job=job), self.digest("--fresh", job=job, keys=of_csv))
+        said = self.run_on(WORKER, "--doctor", f"--job={job}", *self.sets({"data.columns": "[label: y, number: score]",
+                                                                             "model.layers": "[{dense: 1}, sigmoid]"}))
+        self.assertIn("data.train: 1 file, 9600 rows, ", said.stdout)  # of which it reads the beginning
 
     def test_a_directory_has_its_parts_and_columns_of_their_names(self):
         for i, (hour, place) in enumerate((("7", "Rome%3A1"), ("__HIVE_DEFAULT_PARTITION__", "Oslo"))):
@@ -191,7 +194,7 @@ class ParquetTest(TrainCase):
 
     def test_rows_that_are_held_out_are_those_of_csv(self):
         self.leave_eval_out()
-        for i, way in enumerate(("{last: 0.2}", "{share: 0.2}")):
+        for i, way in enumerate(("{last: 0.2}", "{share: 0.2}", "{share: 0.2, column: user}", "{share: 0.2, column: day}")):
             got = []
             for form, more in (("parquet", {}), ("csv", {k: v for k, v in self.CSV.items() if k != "data.eval"})):
                 s = self.train(out=self.tmp / f"{form}-{i}", keys={**more, "data.validation": way}).summary()

@@ -299,7 +299,7 @@ class ValidationTest(TrainCase):
         svm = self.job_file(LIBSVM, "x.svm", "svm.yaml")
         self.refused({"data.validation.last": 0.1}, "data.format: synthetic generates rows to evaluate on", job=TrainCase.JOB)
         self.refused({"data.validation": "{column: user, share: 0.1}"},
-                     "data.validation.column: only data.format: csv can hold out by a column", job=svm)
+                     "data.validation.column: only data.format: csv and parquet can hold out by a column", job=svm)
 
     def test_a_job_resumes_with_the_same_rows_held_out_alone(self):
         job = self.job_file(JOB, self.write("all.csv", drawn()))

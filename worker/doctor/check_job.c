@@ -189,7 +189,8 @@ static void say_look(struct finding *f, const char *part, const struct dataset_l
     if (l->files)
         (void)snprintf(files, sizeof files, "%zu file%s", l->files, l->files == 1 ? "" : "s");
     finding_say(f, VERDICT_OK, "%s: %s, %s%" PRIu64 " rows, %s %s", part, files,
-                l->estimated ? "about " : "", l->rows, estimate_text(bytes, l->bytes), where);
+                l->estimated && !l->counted ? "about " : "", l->rows,
+                estimate_text(bytes, l->bytes), where);
     if (l->warning.text[0])
         finding_say(f, VERDICT_WARN, "%s", l->warning.text);
 }

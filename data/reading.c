@@ -71,10 +71,12 @@ void dataset_see(struct dataset_seen *s, float label, float weight)
 {
     if (isnan(label))
         return;
-    struct dataset_seen row = {true, weight > 0, label, label, {0}};
+    s->min = s->any ? fminf(s->min, label) : label;
+    s->max = s->any ? fmaxf(s->max, label) : label;
+    s->any = true;
+    s->weighs |= weight > 0;
     if (label >= 0 && label < DATASET_SEEN_CLASSES && label == floorf(label))
-        row.classes[(uint32_t)label / 64] = UINT64_C(1) << (uint32_t)label % 64;
-    dataset_see_also(s, &row);
+        s->classes[(uint32_t)label / 64] |= UINT64_C(1) << (uint32_t)label % 64;
 }
 
 /* The shape of rows, and what it tells the job. Apart from dataset.c, so that a program that reads a trained model needs no

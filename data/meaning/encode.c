@@ -10,6 +10,8 @@
 
 #include "common/base/digits.h"
 #include "common/base/mem.h"
+#include "common/math/kernels.h"
+#include "common/math/simd.h"
 #include "common/rows/key.h"
 #include "data/core/rounding.h"
 #include "data/text/csv_number.h"
@@ -623,11 +625,14 @@ static void no_keys(struct encoding *x, uint32_t row)
 }
 
 /* Mixed: lookups, sorting and messages all use mixed keys. cells: (SCHEMA_KEY_CELLS) */
-static void put_mixed(uint32_t *cells, uint64_t key)
+static void put_key(uint32_t *cells, uint64_t mixed)
 {
-    uint64_t mixed = key_mix(key);
     cells[0] = (uint32_t)mixed;
     cells[1] = (uint32_t)(mixed >> 32);
+}
+static void put_mixed(uint32_t *cells, uint64_t key)
+{
+    put_key(cells, key_mix(key));
 }
 
 /* Add a key to those of `keys`. */
@@ -741,6 +746,117 @@ __attribute__((flatten)) static void encode_hashed(struct encoding *x)
     }
 }
 
+/* ---- hashes of short texts, a column at a time ---- */
+
+/* XXH3_64bits_withSeed has one way for these lengths, of the first 4 bytes and the last 4, which can overlap. The library hashes one
+ * text at a time. */
+enum { SHORT_LEAST = 4, SHORT_MOST = 8 };
+
+struct short_texts {
+    uint64_t word[ENCODE_ROWS], bytes[ENCODE_ROWS], hash[ENCODE_ROWS];
+    uint32_t other[ENCODE_ROWS], others; /* rows with another text, or none */
+};
+
+/* Of the seed, and of the bytes 8 to 23 of the library's secret. */
+static uint64_t short_flip(uint64_t seed)
+{
+    return UINT64_C(0xC73AB174C5ECD5A2) -
+           (seed ^ (uint64_t)__builtin_bswap32((uint32_t)seed) << 32);
+}
+
+/* mix: as put_mixed does. */
+#define SHORT_HASH(name, target)                                                                   \
+    target static void name(struct short_texts *t, uint64_t flip, bool mix)                        \
+    {                                                                                              \
+        const uint64_t prime = UINT64_C(0x9FB21C651E98DF25);                                       \
+        for (uint32_t i = 0; i < ENCODE_ROWS; i++) {                                               \
+            uint64_t h = t->word[i] ^ flip;                                                        \
+            h ^= (h << 49 | h >> 15) ^ (h << 24 | h >> 40);                                        \
+            h *= prime;                                                                            \
+            h ^= (h >> 35) + t->bytes[i];                                                          \
+            h *= prime;                                                                            \
+            h ^= h >> 28;                                                                          \
+            t->hash[i] = mix ? key_mix(h) : h;                                                     \
+        }                                                                                          \
+    }
+
+SHORT_HASH(short_hash_base, )
+#if SIMD_X86
+SHORT_HASH(short_hash_avx2, __attribute__((target("avx2"))))
+SHORT_HASH(short_hash_avx512, __attribute__((target("avx512f,avx512dq"))))
+#endif
+
+static void short_hash(struct short_texts *t, uint64_t flip, bool mix)
+{
+#if SIMD_X86
+    if (kernels() == &kernels_avx512) {
+        short_hash_avx512(t, flip, mix);
+        return;
+    }
+    if (kernels() == &kernels_avx2) {
+        short_hash_avx2(t, flip, mix);
+        return;
+    }
+#endif
+    short_hash_base(t, flip, mix);
+}
+
+/* Gather the short texts that stand for no missing value. */
+static void short_gather(struct short_texts *t, const struct encoding *x)
+{
+    static const char nothing[SHORT_MOST];
+    const struct batch_view *view = x->c->values;
+    const uint64_t markers = x->m->missing_lengths;
+    t->others = 0;
+    for (uint32_t row = 0; row < x->b->rows; row++) {
+        const uint32_t bytes = view[row].bytes, beyond = bytes - SHORT_LEAST;
+        const bool fits = encode_is_there(x, row) & (beyond <= SHORT_MOST - SHORT_LEAST) &
+                          !(markers >> (bytes & 63) & 1);
+        const char *at = fits ? x->c->base + view[row].at : nothing;
+        uint32_t first, last;
+        memcpy(&first, at, sizeof first);
+        memcpy(&last, at + (fits ? beyond : 0), sizeof last);
+        t->word[row] = (uint64_t)first << 32 | last;
+        t->bytes[row] = bytes;
+        t->other[t->others] = row;
+        t->others += !fits;
+    }
+}
+
+/* The views of a file, whose texts are hashed. */
+static void encode_hashed_views(struct encoding *x)
+{
+    const struct table_key *k = encode_key_column(x);
+    const uint64_t seed = k->seed;
+    const bool tells = k->cells > SCHEMA_KEY_CELLS;
+    struct short_texts t;
+    uint64_t missing = 0;
+    const bool filled = word_key_missing(&k->options, seed, &missing);
+    short_gather(&t, x);
+    short_hash(&t, short_flip(seed), !k->options.buckets);
+    uint32_t *cells = key_cells(x, 0);
+    for (uint32_t row = 0; row < x->b->rows; row++, cells += x->stride) {
+        if (k->options.buckets)
+            t.hash[row] = key_mix(word_key_fold(&k->options, t.hash[row]));
+        put_key(cells, t.hash[row]); /* of a row that is not there in vain */
+        if (tells)
+            cells[SCHEMA_KEY_CELLS] = 1;
+    }
+    for (uint32_t i = 0; i < t.others; i++) {
+        const struct batch_text text = batch_text(x->c, t.other[i]);
+        if (!encode_is_there(x, t.other[i]))
+            continue;
+        const bool none = meaning_is_missing(x->m, text);
+        const uint64_t key =
+            none ? missing
+                 : word_key_fold(&k->options, XXH3_64bits_withSeed(text.at, text.bytes, seed));
+        cells = key_cells(x, t.other[i]);
+        put_mixed(cells, key); /* of no key: 0 */
+        if (tells)
+            cells[SCHEMA_KEY_CELLS] = !none || filled;
+    }
+}
+
 enum err encode_codes(const struct meaning *m, uint32_t cell, const struct batch_column *words,
                       uint32_t n, struct batch_codes *out)
 {
@@ -801,7 +917,10 @@ static void encode_key_texts(struct encoding *x)
          row++)
         if (encode_is_there(x, row) && batch_has(x->c, row))
             note_key_text(x, row);
-    encode_hashed(x);
+    if (encode_has_views(x))
+        encode_hashed_views(x);
+    else
+        encode_hashed(x);
 }
 
 /* Remove ":0.5" from the end. False: the text after the last ':' is no weight; *large: as it is too large a number. */

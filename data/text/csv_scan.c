@@ -298,17 +298,38 @@ size_t csv_scan_rows(uint32_t *at, const char *text, size_t bytes, size_t more,
     return n;
 }
 
+/* Of `blocks` blocks. */
+#define COUNT(name, target, equal)                                                                 \
+    target static size_t name(const char *text, size_t blocks, char byte)                          \
+    {                                                                                              \
+        size_t n = 0;                                                                              \
+        for (; blocks--; text += BLOCK)                                                            \
+            n += (size_t)__builtin_popcountll(equal(text, byte));                                  \
+        return n;                                                                                  \
+    }
+
+#if SIMD_X86
+COUNT(count_avx2, __attribute__((target("avx2,popcnt"))), simd_equal_avx2)
+COUNT(count_avx512, __attribute__((target("avx512f,avx512bw,popcnt"))), simd_equal_avx512)
+#endif
+
 size_t csv_count(const char *text, size_t bytes, char byte)
 {
-    size_t n = 0;
-    while (bytes) { /* in runs whose count fits a byte of each lane */
-        size_t run = bytes < 4096 ? bytes : 4096;
+    size_t n = 0, done = 0;
+#if SIMD_X86
+    const size_t blocks = bytes / BLOCK;
+    if (kernels() != &kernels_base) {
+        n = (kernels() == &kernels_avx512 ? count_avx512 : count_avx2)(text, blocks, byte);
+        done = blocks * BLOCK;
+    }
+#endif
+    while (done < bytes) { /* in runs whose count fits a byte of each lane */
+        size_t run = bytes - done < 4096 ? bytes - done : 4096;
         uint32_t here = 0;
         for (size_t i = 0; i < run; i++)
-            here += text[i] == byte;
+            here += text[done + i] == byte;
         n += here;
-        text += run;
-        bytes -= run;
+        done += run;
     }
     return n;
 }

@@ -3435,6 +3435,54 @@ static void rows_are_the_same_as_a_field_at_a_time(void **state)
     free(text);
 }
 
+/* Keys of a column are hashed many at a time where their texts are short. */
+static void keys_of_texts_of_each_length_are_their_hashes(void **state)
+{
+    enum { ROWS = 1000, LENGTHS = 22 };
+    static const char *const columns[] = {
+        "columns: [key: a, label: y]", "columns: [key: {name: a, buckets: 1000}, label: y]",
+        "columns: [key: {name: a, missing: none}, label: y], missing: ['', abcde]"};
+    static const char *const model[] = {"model.layers=[linear: a]"};
+    char text[ROWS * (LENGTHS + 3)], word[ROWS][LENGTHS];
+    static uint32_t buffer[TABLE_ROW_CELLS_MAX];
+    (void)state;
+    for (int level = KERNELS_BASE; level <= KERNELS_AVX512; level++) {
+        if (!kernels_use((enum kernels_level)level))
+            continue;
+        for (size_t c = 0; c < sizeof columns / sizeof *columns; c++) {
+            struct fixture f;
+            size_t bytes = 0;
+            for (uint64_t row = 0; row < ROWS; row++) {
+                size_t n = rng_u64(row, 0) % LENGTHS;
+                for (size_t i = 0; i < n; i++)
+                    word[row][i] = (char)('a' + rng_u64(row, 1 + i) % 26);
+                word[row][n] = '\0';
+                if (n == 5 && row % 2)
+                    strcpy(word[row], "abcde");
+                bytes += (size_t)sprintf(text + bytes, "%s,1\n", word[row]);
+            }
+            setup(&f, columns[c], model, 1);
+            put(&f, "a.csv", text, bytes);
+            if (dataset_load(&f.d, &f.job, 0, 0, &f.e))
+                fail_msg("%s", f.e.text);
+            const struct table_schema *s = f.d.table.schema;
+            const struct table_key *k = &s->key[0];
+            for (uint64_t row = 0; row < ROWS; row++) {
+                uint64_t wanted = 0, got;
+                const uint32_t *cells = table_key_cells(s, k, cells_of(&f.d, row, buffer));
+                const bool none = c == 2 && (!word[row][0] || strcmp(word[row], "abcde") == 0);
+                if (!none)
+                    assert_true(
+                        word_key(&k->options, k->seed, word[row], strlen(word[row]), &wanted));
+                schema_row_keys(k, cells, &got, NULL);
+                if (got != wanted || (c == 2 && cells[SCHEMA_KEY_CELLS] == none))
+                    fail_msg("level %d, %s: %s", level, columns[c], word[row]);
+            }
+            teardown(&f);
+        }
+    }
+}
+
 /* Threads that learn flush denormals, which an instruction for the minimum would do, too. */
 static void a_denormal_minimum_is_the_shift_to_the_bit(void **state)
 {
@@ -3564,6 +3612,7 @@ int main(void)
         cmocka_unit_test(files_with_equal_rows_are_warned_of),
         cmocka_unit_test(a_look_before_a_start_opens_some_of_many_files),
         cmocka_unit_test(rows_are_the_same_as_a_field_at_a_time),
+        cmocka_unit_test(keys_of_texts_of_each_length_are_their_hashes),
         cmocka_unit_test(a_denormal_minimum_is_the_shift_to_the_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

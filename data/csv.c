@@ -24,6 +24,7 @@
 #include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
+#include <xxhash.h>
 #include "data/core/order.h"
 #include "data/csv_header.h"
 #include "data/core/rounding.h"
@@ -58,6 +59,7 @@ struct work {
     const struct csv_file *file;
     bool spread; /* its rows are from the middle of the file, whose line numbers are not known */
     uint8_t digest[DIGEST_BYTES];
+    size_t digest_bytes;
     bool digested;
     struct dataset_seen seen; /* in the piece */
     uint32_t *renumber;       /* number of a word in the piece -> number among all words */
@@ -352,11 +354,21 @@ static enum err digest_piece(const struct csv *c, struct work *w, struct errmsg 
     if (c->parquet) {
         enum err err = parquet_digest(w->piece.parquet, w->digest, &w->text_bytes, e);
         w->digested = w->text_bytes > 0;
+        w->digest_bytes = sizeof w->digest;
         return err;
+    }
+    if (!c->reading->before) {
+        XXH128_canonical_t digest;
+        XXH128_canonicalFromHash(&digest, XXH3_128bits(w->text, w->text_bytes));
+        memcpy(w->digest, digest.digest, sizeof digest.digest);
+        w->digest_bytes = sizeof digest.digest;
+        w->digested = true;
+        return ERR_OK;
     }
     struct sha256 *hash = sha256_new();
     if (hash)
         sha256_add(hash, w->text, w->text_bytes);
+    w->digest_bytes = sizeof w->digest;
     w->digested = hash && !sha256_final(hash, w->digest);
     sha256_free(hash);
     return w->digested ? ERR_OK : err_memory(e);
@@ -396,7 +408,7 @@ static enum err read_piece(struct csv *c, struct work *w, struct errmsg *e)
         p->text[p->bytes++] = '\n';
     p->begins_file = begins;
     p->file = (uint32_t)c->next_file;
-    if (begins) {
+    if (begins && !c->reading->before) {
         err = digest_piece(c, w, e); /* before the quotes of a header are removed */
         if (!err)
             err = csv_file_begin(f, p, &c->format, e);
@@ -672,7 +684,7 @@ static void join_contents(struct csv *c, const struct work *w)
         contents_file(c->contents, w->file->path);
     c->in_contents = w->file;
     if (w->digested) /* of Parquet the first piece of a row group */
-        contents_add(c->contents, w->digest, sizeof w->digest);
+        contents_add(c->contents, w->digest, w->digest_bytes);
     contents_count(c->contents, w->text_bytes);
     contents_rows(c->contents, w->piece.rows);
 }
@@ -712,6 +724,8 @@ static enum err join(struct csv *c, struct work *w, struct errmsg *e)
     if (w->err)
         return err_set(e, w->err, "%s", w->e.text);
     join_contents(c, w);
+    if (c->reading->before)
+        return ERR_OK;
     note_odd(c, w);
     note_empty(c, w);
     note_spellings(c, w);
@@ -788,6 +802,8 @@ static void parse(struct csv *c, struct work *w)
     if (w->err)
         return;
     w->err = w->spread ? ERR_OK : digest_piece(c, w, &w->e);
+    if (c->reading->before)
+        return;
     if (!w->err && !c->parquet)
         w->err = find_nul(&w->piece, &w->e);
     learned_clear(&w->piece.learned, c->table->schema->inputs);
@@ -1333,9 +1349,10 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         pool_run(pool, work_on, c);
         err = c->err ? err_set(e, c->err, "%s", c->e.text) : ERR_OK;
     }
-    if (!err)
+    const bool tells = !err && !c->reading->before;
+    if (tells)
         err = note_labels(c, e);
-    if (!err) {
+    if (tells && !err) {
         if (!c->format.receiver)
             say_unknown(c, threads);
         say_others(c);
@@ -1353,13 +1370,13 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     for (uint32_t i = 0; !err && c->spelled && i < inputs + 2; i++)
         if (c->spelled[i].path)
             say_spelling(c, i);
-    for (uint32_t i = 0; !err && c->work[0].piece.learned.divided && i < c->table->schema->keys;
-         i++) {
+    for (uint32_t i = 0;
+         tells && !err && c->work[0].piece.learned.divided && i < c->table->schema->keys; i++) {
         say_divided(c, threads, i);
         if (i < c->work[0].piece.learned.keys)
             err = note_key_words(c, i, e);
     }
-    if (!err && c->work[0].piece.learned.rounding)
+    if (tells && !err && c->work[0].piece.learned.rounding)
         say_rounding(c, threads);
     for (uint32_t i = 0; i < threads && c->work; i++)
         work_close(&c->work[i], inputs);
@@ -1448,14 +1465,14 @@ static enum err read_paths(struct csv *c, struct pool *pool, struct errmsg *e)
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->join_lock);
     pthread_cond_destroy(&c->joined);
-    if (!err && c->rows == c->bad && (c->bad || !c->reading->sink))
+    if (!err && c->rows == c->bad && (c->bad || !c->reading->sink) && !c->reading->before)
         err = err_set(e, ERR_INPUT, "%s: it has no row%s", c->paths.path[0],
                       c->bad ? " that can be read" : "");
     if (!err && c->bad)
         say_bad(c);
     if (!err)
         say_odd(c);
-    if (!err)
+    if (!err && !c->reading->before)
         err = same_files_warn(c->reading, (const char *const *)c->paths.path, NULL, c->paths.count,
                               e);
     if (c->reading->look)
@@ -1541,8 +1558,12 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     c.format.meaning.signs = c.format.libsvm &&
                              job_loss_labels(r->job->model.head[0].loss) == LABELS_TWO_CLASSES &&
                              !meaning_has_names(&c.format.meaning);
+    if (!c.format.parquet && !r->before)
+        contents_of_text(&d->contents);
     err = read_paths(&c, pool, e);
     csv_format_close(&c.format);
+    if (r->before)
+        return err;
     if (looked_partly(&c)) { /* too few rows to tell, without their numbers */
         mem_free(c.held.bits);
         c.held = (struct order_held){.bits = NULL};
@@ -1674,7 +1695,7 @@ static enum err csv_load(struct dataset *d, const struct reading *r, struct errm
     uint32_t threads = r->look                  ? 1
                        : r->job->worker.threads ? r->job->worker.threads
                                                 : cores_usable();
-    if (r->eval && !r->schema)
+    if (r->eval && !r->schema && !r->before)
         return err_set(e, ERR_STATE, "the training part is read first");
     enum err err = ERR_OK;
     if (r->schema) {

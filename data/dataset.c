@@ -353,14 +353,15 @@ enum err dataset_load_unfitted(struct dataset *d, const struct job *job, uint32_
     return load(d, &r, e);
 }
 
-/* The fingerprint of the rows that are held out: of all rows, and which of them they are. */
-static enum err held_fingerprint(uint8_t out[static SHA256_BYTES], const struct dataset *whole)
+/* The fingerprint of the rows that are held out: of that of all rows, and which of them they are. */
+static enum err held_fingerprint(uint8_t out[static SHA256_BYTES], const struct dataset *whole,
+                                 const uint8_t of[static SHA256_BYTES])
 {
     const struct order_held *h = &whole->held;
     struct sha256 *hash = sha256_new();
     if (!hash)
         return ERR_NOMEM;
-    sha256_add(hash, whole->contents.fingerprint, sizeof whole->contents.fingerprint);
+    sha256_add(hash, of, SHA256_BYTES);
     sha256_add(hash, h->bits, (size_t)((h->noted + 7) / 8));
     const bool failed = sha256_final(hash, out) != 0;
     sha256_free(hash);
@@ -372,11 +373,13 @@ static enum err view_rows(struct dataset *d, const struct dataset *whole, struct
 {
     const struct order_held *h = &whole->held;
     uint64_t *row = mem_resize(NULL, h->rows, sizeof *row), n = 0;
-    struct contents contents = {.files = 0};
-    if (!row || held_fingerprint(contents.fingerprint, whole)) {
+    struct contents contents = {.fast = whole->contents.fast};
+    if (!row || held_fingerprint(contents.fingerprint, whole, whole->contents.fingerprint)) {
         mem_free(row);
         return err_memory_for(e, "the rows that are held out");
     }
+    if (contents.fast)
+        contents_mark(contents.fingerprint);
     for (uint64_t i = 0; i < h->noted; i++)
         if (order_is_held(h, i))
             row[n++] = i;
@@ -401,6 +404,29 @@ static enum err view_held(struct dataset *d, const struct job *job, const struct
     enum err err = view_rows(d, whole, e);
     if (!err)
         say_seen(d, &r);
+    return err;
+}
+
+enum err dataset_know_before(struct dataset *d, const struct job *job, int eval, struct errmsg *e)
+{
+    struct contents *c = &d->contents;
+    struct reading r = reading_of(job, eval, 0);
+    struct dataset again = {.rows = 0};
+    enum err err = ERR_OK;
+    if (!c->fast || c->knows_before)
+        return ERR_OK;
+    if (d->whole) {
+        assert(d->whole->contents.knows_before);
+        err = held_fingerprint(c->before, d->whole, d->whole->contents.before) ? err_memory(e)
+                                                                               : ERR_OK;
+    } else {
+        r.before = true;
+        err = read_and_digest(&again, &r, e);
+        if (!err)
+            memcpy(c->before, again.contents.fingerprint, sizeof c->before);
+        dataset_close(&again);
+    }
+    c->knows_before = err == ERR_OK;
     return err;
 }
 

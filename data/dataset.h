@@ -146,6 +146,12 @@ enum { DATASET_SAMPLE_FILES = 16 /* 25 to 55 ms each */ };
 enum err dataset_look(struct dataset_look *look, struct job *job, int eval, uint32_t classes,
                       struct errmsg *e) MUST_CHECK;
 
+/* Make the fingerprint that earlier releases made of the text of this part, reading it once more: a checkpoint of theirs has it. Of
+ * rows that are held out of a set, that is known of the set. Does nothing if it is known, or no text was read. Errors: as
+ * dataset_load. */
+enum err dataset_know_before(struct dataset *d, const struct job *job, int eval,
+                             struct errmsg *e) MUST_CHECK;
+
 /* The same for every file, with the encoding of a checkpoint (NULL: as the part itself teaches). *schema: the
  * columns of the training part as far as they were read, the caller's (table_schema_unref); NULL: the data have
  * none. */

@@ -27,8 +27,9 @@ struct reading {
     /* csv: takes the rows, which then are not in the dataset; NULL: none */
     const struct dataset_sink *sink;
     struct errmsg *unread; /* csv: as dataset_streamed.unread; NULL: not wanted */
-    bool sampled;          /* the look can skip files: csv reads DATASET_SAMPLE_FILES of them */
-    struct spill *spill;   /* of the training part, as schema */
+    bool before;  /* csv, libsvm: only the fingerprint is wanted, as earlier releases made it */
+    bool sampled; /* the look can skip files: csv reads DATASET_SAMPLE_FILES of them */
+    struct spill *spill;          /* of the training part, as schema */
     const struct contents *train; /* eval: the contents of the training part; NULL: not known */
 };
 

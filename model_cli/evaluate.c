@@ -46,7 +46,7 @@ static enum err trained_on(const struct trained *t, char hex[static CONTENTS_HEX
 }
 
 /* Rows of data.train are chosen by their numbers, or by texts: of other files they can be rows that the model has learned. */
-static enum err check_held(const struct evaluate *v, struct errmsg *e)
+static enum err check_held(struct evaluate *v, struct errmsg *e)
 {
     const struct job *job = &v->model.folder.job;
     char is[CONTENTS_HEX_BYTES], was[CONTENTS_HEX_BYTES];
@@ -54,7 +54,9 @@ static enum err check_held(const struct evaluate *v, struct errmsg *e)
         return ERR_OK;
     contents_hex(&v->data.contents, is);
     enum err err = trained_on(&v->model, was, e);
-    if (err || !*was || strcmp(is, was) == 0)
+    if (!err && *was && strcmp(is, was) != 0 && contents_same_hex(&v->data.contents, was))
+        err = dataset_know_before(&v->data, job, 0, e); /* it is an earlier release's */
+    if (err || !*was || contents_same_hex(&v->data.contents, was))
         return err;
     return err_set(
         e, ERR_INPUT,

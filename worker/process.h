@@ -118,7 +118,8 @@ enum err process_read_anew(struct process *p, const struct control_encoding *ask
                            struct errmsg *e) MUST_CHECK;
 
 /* ---- process_past.c ---- */
-/* The chief: find the checkpoint to resume from, and check that it belongs to this job. */
+/* The chief: find the checkpoint to resume from, and check that it belongs to this job. An evaluator: make the fingerprint of the text
+ * as an earlier release has made it, if the newest checkpoint is one of these. */
 enum err process_look_back(struct process *p, struct errmsg *e) MUST_CHECK;
 /* The history's last line, if its evaluation was the best and best/ lacks it: the last chief was killed in between. NULL: there
  * is none. Borrowed from p->log. */

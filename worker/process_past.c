@@ -11,6 +11,7 @@
 #include "common/base/mem.h"
 #include "common/base/sha256.h"
 #include "common/process/output.h"
+#include "worker/chief/host.h"
 #include "worker/chief/journal_file.h"
 #include "worker/chief/resume.h"
 #include "worker/control/progress.h"
@@ -138,8 +139,8 @@ static enum err check_base(const struct process *p, uint64_t per_epoch, struct e
                        ": %.150s; restore the old value%s",
                        p->output, p->base.cut, what.text, ways_out(p));
     }
-    if (memcmp(p->base.data_fingerprint, p->data.contents.fingerprint,
-               sizeof p->data.contents.fingerprint) != 0)
+    if (!contents_same(&p->data.contents, p->base.data_fingerprint,
+                       sizeof p->base.data_fingerprint))
         return err_set(e, ERR_INPUT,
                        "%.150s: the data differ from those of its checkpoint %" PRIu64
                        ": use the same data%s",
@@ -365,11 +366,40 @@ static void clean_model(const struct process *p)
     place_clear(&model, "tables", true);
 }
 
+/* A cut of an earlier release has another fingerprint of the same text. */
+static enum err know_before(struct process *p, const struct manifest *cut, struct errmsg *e)
+{
+    if (warm_start_is_due(&p->job, cut) ||
+        !contents_is_untold(&p->data.contents, cut->data_fingerprint))
+        return ERR_OK;
+    log_info("reading the text once more: checkpoint %" PRIu64
+             " has the SHA-256 of an earlier release as the fingerprint of its data",
+             cut->cut);
+    enum err err = dataset_know_before(&p->data, &p->job, 0, e);
+    return err || !p->has_eval ? err : dataset_know_before(&p->eval, &p->job, 1, e);
+}
+
+/* For an evaluator: the newest one, if there is one yet. */
+static enum err know_newest(struct process *p, struct errmsg *e)
+{
+    struct manifest cut;
+    struct errmsg none;
+    if (host_find_cut(&p->checkpoints, UINT64_MAX, &cut, &none))
+        return ERR_OK;
+    enum err err = know_before(p, &cut, e);
+    manifest_close(&cut);
+    return err;
+}
+
 enum err process_look_back(struct process *p, struct errmsg *e)
 {
+    if (p->cluster.role == ROLE_EVALUATOR)
+        return know_newest(p, e);
     if (!p->cluster.is_chief)
         return ERR_OK;
     enum err err = exports_end_check(&p->job, e);
+    if (!err && p->has_base)
+        err = know_before(p, &p->base, e);
     if (!err)
         err = find_base(p, e);
     if (!err)

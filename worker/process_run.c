@@ -140,7 +140,9 @@ static enum err run_evaluator(struct process *p, struct evaluator_end *end, stru
                                         .http_fd = p->http_fd,
                                         .chief = &p->chief_end};
     interim_end(&p->interim);
-    enum err err = evaluator_role_run(&role, end, e);
+    enum err err = process_look_back(p, e);
+    if (!err)
+        err = evaluator_role_run(&role, end, e);
     if (err == ERR_CLOSED && end->exit_code) {
         p->result.exit_code = end->exit_code;
         (void)snprintf(p->result.error, sizeof p->result.error, "%s", e->text);

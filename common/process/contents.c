@@ -118,6 +118,8 @@ enum err contents_finish(struct contents *c, struct errmsg *e)
 {
     end_file(c);
     bool done = !c->open->failed && !sha256_final(c->open->all, c->fingerprint) && make_print(c);
+    if (done && c->fast)
+        contents_mark(c->fingerprint);
     digests_free(c->open);
     c->open = NULL;
     return done ? ERR_OK : err_memory(e);
@@ -145,7 +147,38 @@ void contents_hex(const struct contents *c, char hex[CONTENTS_HEX_BYTES])
 bool contents_same(const struct contents *c, const uint8_t *fingerprint, size_t fingerprint_bytes)
 {
     return fingerprint_bytes == sizeof c->fingerprint &&
-           memcmp(fingerprint, c->fingerprint, fingerprint_bytes) == 0;
+           (memcmp(fingerprint, c->fingerprint, fingerprint_bytes) == 0 ||
+            (c->knows_before && memcmp(fingerprint, c->before, fingerprint_bytes) == 0));
+}
+
+enum { MARK_BYTES = sizeof CONTENTS_FAST - 1 };
+
+void contents_mark(uint8_t fingerprint[static 32])
+{
+    memcpy(fingerprint, CONTENTS_FAST, MARK_BYTES);
+    memcpy(fingerprint + 32 - MARK_BYTES, CONTENTS_FAST, MARK_BYTES);
+}
+
+bool contents_is_untold(const struct contents *c, const uint8_t fingerprint[static 32])
+{
+    uint8_t marked[32];
+    memcpy(marked, fingerprint, sizeof marked);
+    contents_mark(marked);
+    return c->fast && !c->knows_before && memcmp(marked, fingerprint, sizeof marked) != 0;
+}
+
+bool contents_same_hex(const struct contents *c, const char *hex)
+{
+    char own[CONTENTS_HEX_BYTES];
+    struct contents before = {.files = 0};
+    contents_hex(c, own);
+    if (strncmp(hex, own, strlen(hex)) == 0)
+        return true;
+    if (!c->fast || strncmp(hex, own, (size_t)2 * MARK_BYTES) == 0)
+        return false;
+    memcpy(before.fingerprint, c->before, sizeof before.fingerprint);
+    contents_hex(&before, own);
+    return !c->knows_before || strncmp(hex, own, strlen(hex)) == 0;
 }
 
 struct text {

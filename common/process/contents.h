@@ -28,8 +28,12 @@ struct contents_print {
 
 struct contents_digests;
 struct contents {
-    /* SHA-256 of all contents, in order; it and `print` are set by contents_finish */
+    /* Set by contents_finish, as `print` is. SHA-256 of all contents, in order. Of text: the same of the XXH3 of its pieces, and
+     * with CONTENTS_FAST in place of the first two bytes and the last two: earlier releases have that of the SHA-256 of its pieces. */
     uint8_t fingerprint[32];
+    bool fast;          /* it is of text */
+    uint8_t before[32]; /* as these have it */
+    bool knows_before;  /* it has been made */
     struct contents_print print;
     size_t files;
     struct contents_file *file;
@@ -47,6 +51,11 @@ void contents_add(struct contents *c, const void *data, size_t bytes);
 void contents_count(struct contents *c, uint64_t bytes);
 /* Add to the rows of the file. */
 void contents_rows(struct contents *c, uint64_t rows);
+/* Its files are text, of whose pieces the digests of XXH3 are added. */
+static inline void contents_of_text(struct contents *c)
+{
+    c->fast = true;
+}
 /* Errors: ERR_NOMEM. */
 enum err contents_finish(struct contents *c, struct errmsg *e) MUST_CHECK;
 void contents_close(struct contents *c); /* zeros are allowed */
@@ -56,6 +65,14 @@ enum { CONTENTS_HEX_BYTES = 65 };
 void contents_hex(const struct contents *c, char hex[CONTENTS_HEX_BYTES]);
 /* Whether another process has read the same. fingerprint_bytes: any number, from a peer. */
 bool contents_same(const struct contents *c, const uint8_t *fingerprint, size_t fingerprint_bytes);
+/* The same of a fingerprint as hex, or at least the first 8 digits of one. True, too, of one of an earlier release if `before` is
+ * not known. */
+bool contents_same_hex(const struct contents *c, const char *hex);
+/* Whether a fingerprint is an earlier release's, and nothing tells if it is of the same text: `before` is not known. */
+bool contents_is_untold(const struct contents *c, const uint8_t fingerprint[static 32]);
+/* Mark a fingerprint as one of text. */
+#define CONTENTS_FAST "x3"
+void contents_mark(uint8_t fingerprint[static 32]);
 /* Writes how they differ, with this process's names of files: "it has 1 rows, the chief 2; b.csv differs (4 bytes, 5 at the
  * chief)". `own`: the name of this process. *other is a peer's, and needs no valid values. */
 void contents_differ(const struct contents *c, const struct contents_print *other, const char *own,

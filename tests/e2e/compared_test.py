@@ -161,7 +161,7 @@ class EvaluationTest(Hand):
         ps, chief = self.ps(keys=keys), self.worker(0, keys=keys)
         self.until("a best epoch", (self.out / "best/weights.safetensors").exists)
         chief.stop()
-        differ = r"/best: the best epoch was found on other evaluation data \(fingerprint \w{8} there, \w{8} here\): use the same data.eval"
+        differ = r"/best: the best epoch was found on other evaluation data \(fingerprint \w{12} there, \w{12} here\): use the same data.eval"
         self.assertRegex(self.worker(0, keys={**keys, **self.other}).wait(2).last_line(), differ)
         ps.stop()
         self.assertRegex(self.start(WORKER, "resumed", keys={**keys, **self.other}).wait(2).last_line(), differ)
@@ -194,7 +194,7 @@ class EvaluationTest(Hand):
         self.train("--ps=1", "--workers=1", "--evaluator", keys=keys)
         again = ["--job_name=evaluator", "--ps_hosts=127.0.0.1:1"]
         self.assertRegex(self.start(WORKER, "other", *again, keys={**keys, **self.other}).wait(2).last_line(),
-                         r"/eval.json: earlier checkpoints of this run were evaluated on other data \(fingerprint \w{8} there, \w{8} here\)")
+                         r"/eval.json: earlier checkpoints of this run were evaluated on other data \(fingerprint \w{12} there, \w{12} here\)")
         self.start(WORKER, "same", *again, keys=keys).wait(0)
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """One night after the other on data whose rows come in another order, and with words that are new: what rows mean belongs to
 the checkpoint (checkpoint.run, data.encoding)."""
+import hashlib
 import json
 import pathlib
 import shutil
@@ -200,6 +201,29 @@ class EncodingTest(NightsCase):
         s = self.tuesday().summary()
         self.assertEqual((s["digest"], s["eval"]), (first["digest"], first["eval"]))
         self.assertEqual(self.encoding(), was)
+
+    def with_the_fingerprint_of_an_earlier_release(self, text):
+        """The SHA-256 of the SHA-256 of each piece of the text, which is short."""
+        was = bytes.fromhex(json.loads((self.out / "model/manifest.json").read_text())["data"]["fingerprint"])
+        for path in self.out.glob("checkpoints/cut-*/manifest.gw"):
+            data = path.read_bytes()
+            magic, head = data[:8], data[8:-16]
+            self.assertEqual(head.count(was), 1)
+            head = head.replace(was, hashlib.sha256(hashlib.sha256(text.encode()).digest()).digest())
+            path.write_bytes(magic + head + struct.pack("<II", len(head), zlib.crc32(head)) + magic)
+
+    def test_a_checkpoint_of_an_earlier_release_knows_its_text_by_another_fingerprint(self):
+        self.monday()
+        text = (self.tmp / "people.csv").read_text()
+        self.with_the_fingerprint_of_an_earlier_release(text)
+        (self.tmp / "people.csv").write_text(text.replace("Rome", "Nice", 1))
+        said = self.said(self.night("monday", code=2, **{"training.epochs": 13}))
+        self.assertIn("the data differ from those of its checkpoint", said)
+        (self.tmp / "people.csv").write_text(text)
+        job = self.night("monday", **{"training.epochs": 13})
+        self.assertIn("reading the text once more", self.said(job))
+        self.assertEqual(job.summary()["epochs"], 13)
+        self.assertIn(b"\x20x3", max(self.out.glob("checkpoints/cut-*/manifest.gw")).read_bytes())
 
     def test_another_scale_or_column_is_refused_by_name(self):
         self.monday()

@@ -57,6 +57,38 @@ static void the_same_files_under_other_names_are_the_same(void **state)
     contents_close(&b);
 }
 
+/* As hex, or the beginning of it. */
+static void a_fingerprint_of_text_tells_that_of_an_earlier_release(void **state)
+{
+    (void)state;
+    static const char *const files[][2] = {{"a", "one"}, NONE};
+    struct contents old = read_all(files), text = {.files = 0};
+    char hex[CONTENTS_HEX_BYTES], own[CONTENTS_HEX_BYTES];
+    struct errmsg e;
+    assert_int_equal(contents_begin(&text, &e), ERR_OK);
+    contents_of_text(&text);
+    assert_int_equal(contents_finish(&text, &e), ERR_OK);
+    contents_hex(&text, own);
+    contents_hex(&old, hex);
+    assert_true(strncmp(own, "7833", 4) == 0 && strcmp(own + 60, "7833") == 0);
+    assert_false(contents_is_untold(&old, text.fingerprint));
+    assert_false(contents_is_untold(&text, text.fingerprint));
+    assert_true(contents_is_untold(&text, old.fingerprint));
+    assert_true(contents_same_hex(&text, hex) && contents_same_hex(&text, own));
+    assert_false(contents_same_hex(&old, own));
+    assert_false(contents_same_hex(&text, "7833000000000000"));
+    assert_false(contents_same(&text, old.fingerprint, sizeof old.fingerprint));
+    text.knows_before = true;
+    assert_false(contents_is_untold(&text, old.fingerprint));
+    assert_false(contents_same_hex(&text, hex));
+    memcpy(text.before, old.fingerprint, sizeof text.before);
+    hex[16] = '\0';
+    assert_true(contents_same_hex(&text, hex));
+    assert_true(contents_same(&text, old.fingerprint, sizeof old.fingerprint));
+    contents_close(&old);
+    contents_close(&text);
+}
+
 static void what_differs_is_named(void **state)
 {
     (void)state;
@@ -322,6 +354,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_files_under_other_names_are_the_same),
+        cmocka_unit_test(a_fingerprint_of_text_tells_that_of_an_earlier_release),
         cmocka_unit_test(what_differs_is_named),
         cmocka_unit_test(of_more_files_than_a_hello_holds_a_group_is_named),
         cmocka_unit_test(what_a_peer_sends_is_only_compared),

@@ -97,9 +97,9 @@ void epoch_log_name_data(struct epoch_line *line, const struct contents *data)
 }
 
 static const struct epoch_line *last_other(const struct epoch_line *line, size_t n,
-                                           const char *data)
+                                           const struct contents *data)
 {
-    while (n && (!*line[n - 1].data || strcmp(line[n - 1].data, data) == 0))
+    while (n && (!*line[n - 1].data || contents_same_hex(data, line[n - 1].data)))
         n--;
     return n ? &line[n - 1] : NULL;
 }
@@ -107,10 +107,8 @@ static const struct epoch_line *last_other(const struct epoch_line *line, size_t
 const struct epoch_line *epoch_log_other_data(const struct epoch_log *l,
                                               const struct contents *data)
 {
-    struct epoch_line now;
-    epoch_log_name_data(&now, data);
-    const struct epoch_line *epoch = last_other(l->line, l->n, now.data),
-                            *within = last_other(l->evaluation, l->evaluations, now.data);
+    const struct epoch_line *epoch = last_other(l->line, l->n, data),
+                            *within = last_other(l->evaluation, l->evaluations, data);
     return !epoch || (within && within->step > epoch->step) ? within : epoch;
 }
 

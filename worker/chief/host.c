@@ -81,14 +81,15 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
         msg_send(g->conn, type, m, NULL, 0);
 }
 
-/* process_look_back has checked the cut from which the job resumes. A later one can be another job's. */
+/* process_look_back has checked the cut from which the job resumes. A later one can be another job's. Of one that an earlier
+ * release made, behind newer ones, the identity tells. */
 static enum err check_cut(const struct host *h, struct manifest *m, struct errmsg *e)
 {
     const struct job *job = h->control->config.job;
     struct errmsg what = {""};
     if (job_identity_compare(m->identity_text, job->identity_text, &what) == ERR_OK &&
-        memcmp(m->data_fingerprint, h->config.contents->fingerprint, sizeof m->data_fingerprint) ==
-            0)
+        (contents_same(h->config.contents, m->data_fingerprint, sizeof m->data_fingerprint) ||
+         contents_is_untold(h->config.contents, m->data_fingerprint)))
         return ERR_OK;
     enum err err = err_set(
         e, ERR_STATE, "checkpoint %" PRIu64 " in %.200s belongs to another job: %.200s", m->cut,

@@ -264,12 +264,13 @@ static enum err best_check_data(const struct best *b, struct errmsg *e)
         b->data[0] ? export_note(&b->place, "eval_data", data, sizeof data, &there, e) : ERR_OK;
     if (err)
         return err_wrap(e, err, "the best epoch: ");
-    if (!there || strcmp(data, b->data) == 0)
+    if (!there || contents_same_hex(b->contents, data))
         return ERR_OK;
-    return err_set(e, ERR_INPUT,
-                   "%s: the best epoch was found on other evaluation data (fingerprint %.8s there, "
-                   "%.8s here): use the same %s, or remove the directory",
-                   b->place.where, data, b->data, dataset_eval_name(b->job));
+    return err_set(
+        e, ERR_INPUT,
+        "%s: the best epoch was found on other evaluation data (fingerprint %.12s there, "
+        "%.12s here): use the same %s, or remove the directory",
+        b->place.where, data, b->data, dataset_eval_name(b->job));
 }
 
 /* Remove the temporary files of a chief that was killed while it wrote. */
@@ -286,6 +287,7 @@ enum err best_init(struct best *b, const struct job *job, const struct layout *l
     *b = (struct best){.job = job, .layout = layout, .checkpoints = checkpoints, .hold = -1};
     if (!monitors(b))
         return ERR_OK;
+    b->contents = data;
     if (data)
         contents_hex(data, b->data);
     place_of_job(&b->place, output, OUTPUT_BEST);

@@ -30,6 +30,7 @@ struct best {
     double value;    /* of the monitored quantity */
     uint64_t epoch;  /* the best epoch, from 1 */
     struct evaluation eval;
+    const struct contents *contents; /* the evaluation data, and */
     char data[CONTENTS_HEX_BYTES]; /* the fingerprint of the evaluation data; "": it is not known */
     uint64_t cut, cut_step;        /* with tables: the cut that has its rows, and the cut's step */
     uint32_t cut_manifest;         /* the crc of that cut's manifest */

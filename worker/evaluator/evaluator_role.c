@@ -330,7 +330,8 @@ static enum err check_manifest(struct watch *v, const struct manifest *m, struct
     if (err)
         return err_wrap(e, ERR_INPUT, "%s: checkpoint %" PRIu64 " belongs to another job: ",
                         r->checkpoints->where, m->cut);
-    if (memcmp(m->data_fingerprint, r->data->fingerprint, sizeof m->data_fingerprint) != 0)
+    if (!contents_same(r->data, m->data_fingerprint, sizeof m->data_fingerprint) &&
+        !contents_is_untold(r->data, m->data_fingerprint))
         return err_set(e, ERR_INPUT,
                        "%s: checkpoint %" PRIu64
                        " was trained on other data: data.train must name the same data everywhere",
@@ -368,11 +369,12 @@ static enum err check_eval_data(const struct watch *v, const struct manifest *ne
 {
     char data[CONTENTS_HEX_BYTES];
     contents_hex(v->role->eval->contents, data);
-    if (!eval_log_last(&v->log, newest->uuid) || !v->log.data[0] || strcmp(v->log.data, data) == 0)
+    if (!eval_log_last(&v->log, newest->uuid) || !v->log.data[0] ||
+        contents_same_hex(v->role->eval->contents, v->log.data))
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "%s/eval.json: earlier checkpoints of this run were evaluated on other data "
-                   "(fingerprint %.8s there, %.8s here): use the same %s, or remove the file",
+                   "(fingerprint %.12s there, %.12s here): use the same %s, or remove the file",
                    v->role->output, v->log.data, data, dataset_eval_name(v->role->job));
 }
 

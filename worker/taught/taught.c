@@ -171,7 +171,7 @@ static void take_from_chief(struct taught *t, const struct job *job, const struc
     t->there = true;
 }
 
-/* Check that the chief's cut belongs to our job and our data. */
+/* Check that the chief's cut belongs to our job and our data. The chief has compared that of an earlier release. */
 static enum err check_chiefs(const struct job *job, const struct manifest *m,
                              const struct contents *contents, struct errmsg *e)
 {
@@ -182,7 +182,8 @@ static enum err check_chiefs(const struct job *job, const struct manifest *m,
                        "the chief's checkpoint %" PRIu64 " belongs to another job: %.300s", m->cut,
                        other.text);
     if (!begins && contents &&
-        !contents_same(contents, m->data_fingerprint, sizeof m->data_fingerprint))
+        !contents_same(contents, m->data_fingerprint, sizeof m->data_fingerprint) &&
+        !contents_is_untold(contents, m->data_fingerprint))
         return err_set(e, ERR_INPUT,
                        "the chief trains on other data than this worker has read: data.train must "
                        "name the same data everywhere");

@@ -1396,12 +1396,32 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     return err;
 }
 
+/* Of a table's files that are not named one by one, some can be of earlier versions. A directory is refused (paths_expand). */
+static void say_lake(const struct csv *c)
+{
+    for (size_t i = 0; i < c->paths.count && c->format.parquet; i++) {
+        const char *path = c->paths.path[i], *lake = paths_lake(path);
+        const char *at = lake ? strstr(c->reading->patterns, path) : path;
+        if (at)
+            continue;
+        dataset_warn(c->reading,
+                     "%s: %s: it belongs to a table of %s, which keeps files of earlier versions: "
+                     "export the rows of its current version, or list its current files",
+                     c->reading->key, path, lake);
+        return;
+    }
+}
+
 /* List the files, or the one synthetic source. */
 static enum err name_sources(struct csv *c, struct errmsg *e)
 {
     const struct job *job = c->reading->job;
-    if (job->data.format != DATA_SYNTHETIC)
-        return reading_paths(&c->paths, c->reading, e);
+    if (job->data.format != DATA_SYNTHETIC) {
+        enum err err = reading_paths(&c->paths, c->reading, e);
+        if (!err)
+            say_lake(c);
+        return err;
+    }
     drawn_init(&c->drawn, job, c->reading->eval, c->format.grammar.delimiter);
     c->paths.path = mem_zalloc(1, sizeof *c->paths.path);
     char *name = c->paths.path ? mem_strdup(job->data.synthetic == SYNTHETIC_CLICKS

@@ -2,6 +2,7 @@
  * file whose name looks like a glob is that file. */
 #include "common/process/paths.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fts.h>
 #include <glob.h>
@@ -64,11 +65,53 @@ static bool is_hidden(const FTSENT *at)
     return at->fts_level > FTS_ROOTLEVEL && (*at->fts_name == '_' || *at->fts_name == '.');
 }
 
-static bool ends_in_parquet(const char *name)
+/* And is longer. */
+static bool ends_in(const char *name, const char *ending)
 {
-    static const char ending[] = ".parquet";
-    const size_t n = strlen(name);
-    return n >= sizeof ending && strcmp(name + n - sizeof ending + 1, ending) == 0;
+    const size_t n = strlen(name), bytes = strlen(ending);
+    return n > bytes && strcmp(name + n - bytes, ending) == 0;
+}
+
+/* Whether the directory has `name` or, with an ending, `name` is a directory of it with such a file. */
+static bool has_entry(const char *folder, const char *name, const char *ending)
+{
+    char path[PATHS_FILE_MAX];
+    bool has = false;
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path)
+        return false;
+    if (!*ending)
+        return access(path, F_OK) == 0;
+    DIR *all = opendir(path);
+    for (const struct dirent *at; all && !has && (at = readdir(all));)
+        has = ends_in(at->d_name, ending);
+    if (all)
+        (void)closedir(all);
+    return has;
+}
+
+static const char *lake_of(const char *folder)
+{
+    static const struct {
+        const char *log, *ending, *kind;
+    } lakes[] = {{"_delta_log", "", "Delta Lake (_delta_log)"},
+                 {".hoodie", "", "Apache Hudi (.hoodie)"},
+                 {"metadata", ".metadata.json", "Apache Iceberg (metadata/*.metadata.json)"}};
+    for (size_t i = 0; i < sizeof lakes / sizeof *lakes; i++)
+        if (has_entry(folder, lakes[i].log, lakes[i].ending))
+            return lakes[i].kind;
+    return NULL;
+}
+
+const char *paths_lake(const char *path)
+{
+    char folder[PATHS_FILE_MAX];
+    (void)snprintf(folder, sizeof folder, "%s", path);
+    for (char *last; (last = strrchr(folder, '/')); *last = '\0') {
+        const char *lake = lake_of(folder);
+        if (lake || (!strchr(last, '=') && strcmp(last, "/data") && !ends_in(last, ".parquet")))
+            return lake;
+    }
+    return NULL;
 }
 
 /* An entry below a directory. A link that leads nowhere, or back, would be left out without a word. */
@@ -78,8 +121,17 @@ static enum err add_entry(struct paths *p, FTS *all, FTSENT *at, struct errmsg *
         (void)fts_set(all, at, FTS_SKIP);
         return ERR_OK;
     }
+    const char *lake;
     switch (at->fts_info) {
     case FTS_D:
+        lake = paths_lake(at->fts_path);
+        if (lake)
+            return err_set(
+                e, ERR_INPUT,
+                "%s: it belongs to a table of %s, which keeps files of earlier versions: "
+                "export the rows of its current version, or list its current files",
+                at->fts_path, lake);
+        return ERR_OK;
     case FTS_DP:
         return ERR_OK;
     case FTS_DC:
@@ -90,7 +142,7 @@ static enum err add_entry(struct paths *p, FTS *all, FTSENT *at, struct errmsg *
     case FTS_NS:
         return err_set(e, ERR_IO, "%s: %s", at->fts_path, strerror(at->fts_errno));
     default: /* a link that leads nowhere is refused when it is read */
-        return ends_in_parquet(at->fts_name) ? paths_add(p, at->fts_path, e) : ERR_OK;
+        return ends_in(at->fts_name, ".parquet") ? paths_add(p, at->fts_path, e) : ERR_OK;
     }
 }
 

@@ -26,6 +26,10 @@ enum err paths_expand(struct paths *p, const char *patterns, struct errmsg *e) M
 enum err paths_add(struct paths *p, const char *path, struct errmsg *e) MUST_CHECK;
 void paths_close(struct paths *p);
 
+/* The kind of table to which the directory or the file *.parquet belongs, by the log of its versions: a file in its directory can
+ * be one of an earlier version. NULL: it belongs to none. */
+const char *paths_lake(const char *path);
+
 /* Splits "set.npz:x" into the archive and its member x, unless a file has that whole name. Copies the archive's
  * path, which can be a glob, to `file`. Returns the member's name, a view of `path`; or NULL if `path` names no
  * member: then `file` is a copy of `path`. `file` is truncated to `bytes`. */

@@ -308,6 +308,23 @@ class ParquetTest(TrainCase):
         (self.tmp / "log/again").symlink_to("..")
         self.refused("log/again/log: this link leads to a directory that contains it", data__train=self.tmp / "log")
 
+    def test_files_of_earlier_versions_of_a_table_are_not_read_as_rows(self):
+        for log, kind in (("_delta_log/0.json", "Delta Lake (_delta_log)"), (".hoodie/hoodie.properties", "Apache Hudi (.hoodie)"),
+                          ("metadata/v1.metadata.json", "Apache Iceberg (metadata/*.metadata.json)")):
+            tab = self.tmp / f"tab {kind[7:9]}"
+            for part in ("", "data/day=1/"):
+                (tab / part).mkdir(parents=True, exist_ok=True)
+                shutil.copy(FILES / "rows-0.parquet", tab / part / "a.parquet")
+            (tab / log).parent.mkdir()
+            (tab / log).write_text("{}")
+            why = f"it belongs to a table of {kind}, which keeps files of earlier versions: export the rows of its current version, or list its"
+            for folder in (tab, tab / "data", tab / "data/day=1"):
+                self.refused(f"{folder.relative_to(self.tmp)}: {why}", data__train=folder)
+            said = self.run_on(WORKER, "--doctor", f"--job={self.JOB}", f"--set=data.train={tab}/*.parquet")
+            self.assertIn(f"a.parquet: {why}", said.stdout)
+            said = self.run_on(WORKER, "--doctor", f"--job={self.JOB}", f"--set=data.train={tab}/a.parquet")
+            self.assertNotIn("table of", said.stdout)
+
     def test_rows_of_paths_alone(self):
         for click in "01":
             (self.tmp / f"log/click={click}/place=Rome{click}").mkdir(parents=True)

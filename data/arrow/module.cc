@@ -42,6 +42,8 @@ struct arrow_file {
     std::shared_ptr<arrow::Schema> schema;
     std::vector<int64_t> group_rows;
     std::vector<std::vector<int>> leaves; // of each column
+    // has times of INT96 in seconds; none: no column has that type
+    std::unique_ptr<parquet::arrow::FileReader> seconds;
     std::unique_ptr<arrow::RecordBatchReader> batches;
     uint32_t group = 0;
     std::vector<uint32_t> columns; // that are read
@@ -128,6 +130,13 @@ void add_leaves(const parquet::arrow::SchemaField &field, std::vector<int> *out)
         add_leaves(child, out);
 }
 
+bool is_int96(const arrow_file *f, uint32_t column)
+{
+    const auto schema = f->reader->parquet_reader()->metadata()->schema();
+    const auto &leaves = f->leaves[column];
+    return leaves.size() == 1 && schema->Column(leaves[0])->physical_type() == parquet::Type::INT96;
+}
+
 arrow::Status open_file(arrow_file *f, int fd)
 {
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -154,7 +163,51 @@ arrow::Status open_file(arrow_file *f, int fd)
         f->group_rows.push_back(footer->RowGroup(i)->num_rows());
     if (std::any_of(f->group_rows.begin(), f->group_rows.end(), [](int64_t n) { return n < 0; }))
         return arrow::Status::Invalid("a row group has fewer than 0 rows");
-    return arrow::Status::OK();
+    bool any = false;
+    for (uint32_t c = 0; c < f->leaves.size(); c++)
+        any = any || is_int96(f, c);
+    if (!any)
+        return arrow::Status::OK();
+    columns.set_coerce_int96_timestamp_unit(arrow::TimeUnit::SECOND);
+    ARROW_RETURN_NOT_OK(builder.Open(file, reading, footer));
+    return builder.properties(columns)->Build(&f->seconds);
+}
+
+arrow::Status of_column(const arrow_file *f, uint32_t column, const arrow::Status &s)
+{
+    return s.ok() ? s
+                  : s.WithMessage("column \"", f->schema->field(static_cast<int>(column))->name(),
+                                  "\": ", s.message());
+}
+
+// The times of the column in this group must be ones of int64 nanoseconds, as which they are read: others would wrap around.
+arrow::Status check_times(arrow_file *f, uint32_t column)
+{
+    constexpr int64_t MOST = INT64_MAX / 1000000000;
+    std::shared_ptr<arrow::RecordBatch> batch;
+    ARROW_ASSIGN_OR_RAISE(auto batches, f->seconds->GetRecordBatchReader(
+                                            {static_cast<int>(f->group)}, f->leaves[column]));
+    for (int64_t row = 0;; row += batch->num_rows()) {
+        ARROW_RETURN_NOT_OK(batches->ReadNext(&batch));
+        if (!batch)
+            return arrow::Status::OK();
+        auto times = batch->column(0);
+        const bool list = times->type_id() == arrow::Type::LIST;
+        if (list)
+            times = static_cast<const arrow::ListArray &>(*times).values();
+        if (times->type_id() != arrow::Type::TIMESTAMP)
+            return arrow::Status::OK();
+        const auto &of = static_cast<const arrow::TimestampArray &>(*times);
+        for (int64_t i = 0; i < of.length(); i++)
+            if (of.IsValid(i) && (of.Value(i) <= -MOST || of.Value(i) >= MOST))
+                return of_column(
+                    f, column,
+                    arrow::Status::Invalid(list ? "" : "row " + std::to_string(row + i) + ": ",
+                                           of.GetScalar(i).ValueOrDie()->ToString(),
+                                           " is beyond the times of INT96 that are read, of the "
+                                           "years 1678 to 2261: write the column as a timestamp of "
+                                           "microseconds"));
+    }
 }
 
 // Can the column's values be places in a dictionary? It is flat, and its Arrow type is the plain one of its values.
@@ -206,6 +259,9 @@ arrow::Status begin_group(arrow_file *f, uint32_t rows, const bool *coded)
     }
     f->batch_rows = rows;
     f->reader->set_batch_size(rows);
+    for (uint32_t c : f->columns)
+        if (is_int96(f, c))
+            ARROW_RETURN_NOT_OK(check_times(f, c));
     f->rows = f->group_rows[f->group];
     ARROW_ASSIGN_OR_RAISE(f->batches,
                           f->reader->GetRecordBatchReader({static_cast<int>(f->group)}, leaves));
@@ -228,13 +284,6 @@ std::shared_ptr<arrow::ArrayData> as_bytes(const arrow::ArrayData &data)
     if (out->dictionary)
         out->dictionary = as_bytes(*out->dictionary);
     return out;
-}
-
-arrow::Status of_column(const arrow_file *f, uint32_t column, const arrow::Status &s)
-{
-    return s.ok() ? s
-                  : s.WithMessage("column \"", f->schema->field(static_cast<int>(column))->name(),
-                                  "\": ", s.message());
 }
 
 template <typename Builder, typename Value>

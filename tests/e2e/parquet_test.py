@@ -325,6 +325,18 @@ class ParquetTest(TrainCase):
             said = self.run_on(WORKER, "--doctor", f"--job={self.JOB}", f"--set=data.train={tab}/a.parquet")
             self.assertNotIn("table of", said.stdout)
 
+    def test_times_of_int96_are_read_to_the_ns_or_refused(self):
+        (self.tmp / "times.csv").write_text("y,at\n" + "".join(f"{i % 2},{at}\n" for i, at in enumerate((
+            "1677-09-21 23:59:59.999999999", "1969-12-31 23:59:59.999999999", "1970-01-01 00:00:00.000000000",
+            "2023-11-14 22:13:20.123456789", "2262-04-10 23:59:59.999999999", ""))))
+        keys = {"data.columns": "[label: y, key: at]", "model.layers": "[{linear: {inputs: at}}, sigmoid]"}
+        want = self.digest(keys={**self.CSV, **keys, "data.train": "times.csv", "data.eval": "times.csv"})
+        self.assertEqual(self.digest("--fresh", keys={**keys, "data.train": "times.parquet", "data.eval": "times.parquet"}), want)
+        self.leave_eval_out()
+        self.refused('far.parquet: row group 1: column "at": row 1: 9999-12-31 00:00:00 is beyond the times of INT96 that are read, of the years '
+                     "1678 to 2261: write the column as a timestamp of microseconds",
+                     data__train="far.parquet", **{k.replace(".", "__"): v for k, v in keys.items()})
+
     def test_rows_of_paths_alone(self):
         for click in "01":
             (self.tmp / f"log/click={click}/place=Rome{click}").mkdir(parents=True)

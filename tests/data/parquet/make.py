@@ -68,6 +68,12 @@ def main():
                    HERE / "other.parquet", compression="zstd")
     nulls = {n: table(parts[0], 0)[n] if n in ("y", "w") else pa.nulls(ROWS) for n in TYPES}
     pq.write_table(pa.table({**nulls, "words": pa.array([[None]] * ROWS), "nan": [math.nan] * ROWS}), HERE / "nulls.parquet")
+    # times of INT96, to the ns; and with one that int64 nanoseconds do not have
+    times = [-9223286400000000001, -1, 0, 1700000000123456789, 9223286399999999999, None]
+    at = pa.array(times, pa.timestamp("ns"))
+    pq.write_table(pa.table({"y": [0, 1] * 3, "at": at}), HERE / "times.parquet", use_deprecated_int96_timestamps=True)
+    at = pa.array([datetime.datetime(2024, 6, 1)] * 4 + [datetime.datetime(9999, 12, 31)], pa.timestamp("us"))
+    pq.write_table(pa.table({"y": [0, 1, 0, 1, 0], "at": at}), HERE / "far.parquet", row_group_size=3, use_deprecated_int96_timestamps=True)
     with open(HERE / "rows.csv", "w", encoding="utf-8", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(TYPES)

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/log.h"
@@ -232,9 +233,51 @@ static bool finds_too_few(const struct table_schema *s, const struct row_layout 
            (found == 0 || (!cross && found < m->lookups / FOUND_FEW));
 }
 
-void evaluator_say_misses(const struct job *job, const struct table_schema *schema,
-                          const struct row_layout *layout, const struct row_misses *misses)
+static bool has_row(const struct row_layout *layout, uint32_t list, uint64_t key,
+                    const struct row_reader *rows)
 {
+    struct row_values v;
+    struct errmsg e;
+    bool has = false;
+    row_values_init(&v, layout);
+    if (!row_values_reserve(&v, list, 1, &e)) {
+        v.list[list].mixed[0] = key_mix(key);
+        has = !rows->read(rows->ctx, &v, &e) && !v.absent[list][0];
+    }
+    row_values_close(&v);
+    return has;
+}
+
+/* In libsvm, of rows whose indices are shifted by one, 0 or the one above the largest is new. */
+static void say_first_index(const struct job *job, const struct row_layout *layout,
+                            const struct row_misses *m, uint32_t list,
+                            const struct row_reader *rows)
+{
+    bool zero_is_new = false;
+    char what[120];
+    for (uint32_t i = 0; i < m->kept; i++)
+        zero_is_new |= key_unmix(m->mixed[i]) == 0;
+    if (zero_is_new)
+        (void)snprintf(what, sizeof what, "it has the index 0, which the model has not learned");
+    else if (m->kept == 1 && !m->zeros && m->rows >= ROW_MISSES_KEPT &&
+             has_row(layout, list, 0, rows))
+        (void)snprintf(what, sizeof what,
+                       "it lacks the index 0, which the model has learned, and %" PRIu64 " is new",
+                       key_unmix(m->mixed[0]));
+    else
+        return;
+    log_warn("%s: %s: do indices count from 0 here, and from 1, as in LIBSVM, in data.train, or "
+             "the other way round? Write both files from the same number",
+             dataset_eval_name(job), what);
+}
+
+void evaluator_say_misses(const struct job *job, const struct table_schema *schema,
+                          const struct row_layout *layout, const struct row_misses *misses,
+                          const struct row_reader *rows)
+{
+    if (job->data.format == DATA_LIBSVM && schema->lookups && !schema->key[0].options.buckets &&
+        table_of_list(layout, schema->lookup[0].list))
+        say_first_index(job, layout, &misses[0], schema->lookup[0].list, rows);
     for (uint32_t i = 0; i < schema->lookups; i++) {
         const struct row_misses *m = &misses[i];
         const struct table_key *key = &schema->key[schema->lookup[i].key];
@@ -263,14 +306,15 @@ static void eval_rows_begin(struct eval_rows *r, bool counts)
 }
 
 /* The evaluation is complete. */
-static void eval_rows_say_misses(struct eval_rows *r, const struct job *job)
+static void eval_rows_say_misses(struct eval_rows *r, const struct job *job,
+                                 const struct row_reader *rows)
 {
     const struct table_schema *s = r->source->form.schema;
     struct row_misses *all = r->lane[0].misses;
     for (uint32_t k = 1; k < pool_threads(r->pool); k++)
         for (uint32_t i = 0; i < s->lookups; i++)
             row_misses_join(&all[i], &r->lane[k].misses[i]);
-    evaluator_say_misses(job, s, r->layout, all);
+    evaluator_say_misses(job, s, r->layout, all, rows);
 }
 
 /* ---- an evaluation ---- */
@@ -533,7 +577,7 @@ enum err evaluator_run(struct evaluator *v, const float *w, const struct row_rea
     err = make_metrics(v, &sums, all.metric, e);
     if (!err && v->rows && v->rows->counts) {
         v->counted = true;
-        eval_rows_say_misses(v->rows, v->job);
+        eval_rows_say_misses(v->rows, v->job, rows);
     }
     if (!err)
         *out = all;

@@ -24,10 +24,12 @@ enum err evaluator_run(struct evaluator *v, const float *w, const struct row_rea
                        struct sums *out, struct errmsg *e) MUST_CHECK;
 
 /* Warn of each column that looks up at least ROW_MISSES_KEPT different keys without a row, while fewer than one lookup in 100
- * finds one; of a cross none, because two values that occur in training can make a new pair. schema, layout: of
- * the model with the tables; misses: (lookups of the schema). */
+ * finds one; of a cross none, because two values that occur in training can make a new pair. Of libsvm: also if indices seem to
+ * count from another number than in training. schema, layout: of the model with the tables; misses: (lookups of the schema);
+ * rows: reads its tables, on the caller's thread. */
 void evaluator_say_misses(const struct job *job, const struct table_schema *schema,
-                          const struct row_layout *layout, const struct row_misses *misses);
+                          const struct row_layout *layout, const struct row_misses *misses,
+                          const struct row_reader *rows);
 
 /* A running evaluation ends soon, with meaningless results. Thread: any, also in a signal handler. */
 void evaluator_stop(struct evaluator *v);

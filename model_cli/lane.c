@@ -107,6 +107,7 @@ void lane_join_misses(struct lane *l, const struct lane *other)
 void lane_say_misses(const struct lane *l)
 {
     const struct folder *f = l->folder;
+    const struct row_reader rows = folder_rows(f);
     if (l->misses)
-        evaluator_say_misses(&f->job, f->schema, model_layout(f->model)->rows, l->misses);
+        evaluator_say_misses(&f->job, f->schema, model_layout(f->model)->rows, l->misses, &rows);
 }

@@ -272,9 +272,9 @@ static enum err folder_read_rows(void *ctx, struct row_values *v, struct errmsg 
     return ERR_OK;
 }
 
-struct row_reader folder_rows(struct folder *f)
+struct row_reader folder_rows(const struct folder *f)
 {
-    return (struct row_reader){.read = folder_read_rows, .ctx = f};
+    return (struct row_reader){.read = folder_read_rows, .ctx = (void *)(uintptr_t)f};
 }
 
 /* ---- the folder ---- */

@@ -49,7 +49,7 @@ void folder_close(struct folder *f);
 enum err folder_pack(struct folder *f, struct errmsg *e) MUST_CHECK;
 
 /* The rows of the folder's tables, for an evaluation (worker/evaluator). The folder is borrowed. */
-struct row_reader folder_rows(struct folder *f);
+struct row_reader folder_rows(const struct folder *f);
 
 /* Scores of rows: one thread's memory for passes over a trained model, which any number of scorers share.
  *

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/rows/key.h"
 
 void row_values_init(struct row_values *v, const struct row_layout *layout)
 {
@@ -206,10 +207,13 @@ static void keep_miss(struct row_misses *m, uint64_t mixed)
 void row_misses_count(struct row_misses *m, const struct lookup_column *c, uint32_t n,
                       const struct key_list *list, const uint8_t *absent)
 {
+    const uint64_t zero = key_mix(0);
+    m->rows += n;
     for (uint32_t row = 0; row < n; row++)
         for (uint32_t i = 0; i < (c->count ? c->count[row] : c->width); i++) {
             const uint32_t at = c->at[(size_t)row * c->width + i];
             m->lookups += at != LOOKUP_NONE;
+            m->zeros += at != LOOKUP_NONE && list->mixed[at] == zero;
             if (at == LOOKUP_NONE || !absent[at])
                 continue;
             m->missed++;
@@ -221,6 +225,8 @@ void row_misses_join(struct row_misses *m, const struct row_misses *other)
 {
     m->lookups += other->lookups;
     m->missed += other->missed;
+    m->rows += other->rows;
+    m->zeros += other->zeros;
     for (uint32_t i = 0; i < other->kept; i++)
         keep_miss(m, other->mixed[i]);
 }

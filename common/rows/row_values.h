@@ -55,6 +55,7 @@ uint32_t row_values_copy(const struct row_values *v, uint32_t list, const struct
 enum { ROW_MISSES_KEPT = 20 };
 struct row_misses {
     uint64_t lookups, missed; /* missed: those of a key without a row */
+    uint64_t rows, zeros;     /* of rows; and of lookups of the key 0 */
     uint32_t kept;
     uint64_t mixed[ROW_MISSES_KEPT]; /* (kept) the first different ones of these keys */
 };

@@ -213,6 +213,29 @@ class PredictTest(ModelCase):
                                  timeout=DEADLINE_S)
             self.assertEqual((got.returncode, "is the header again" in got.stderr), (0, said), got.stderr)
 
+    def test_indices_that_count_from_another_number_than_in_training_are_warned_of(self):
+        def write(name, first, rows=60):
+            rows = [" ".join(f"{k + first}:{(i * k) % 7 + 1}" for k in range(3) if (i + k) % 4) for i in range(rows)]
+            (self.tmp / name).write_text("".join(f"{i % 2} {pairs}\n" for i, pairs in enumerate(rows)))
+        says = {(0, 1): "new.txt: it lacks the index 0, which the model has learned, and 3 is new: do indices count from 0 here, and from 1, as in "
+                        "LIBSVM, in data.train, or the other way round? Write both files from the same number",
+                (1, 0): "new.txt: it has the index 0, which the model has not learned: do indices count from 0 here"}
+        for train in (0, 1):
+            write("words.txt", train)
+            (self.tmp / "out").exists() and shutil.rmtree(self.tmp / "out")
+            self.trained(LIBSVM)
+            for new in (0, 1):
+                write("new.txt", new)
+                for command in (["predict", self.out, "new.txt"], ["evaluate", self.out, "new.txt"],
+                                ["encode", self.out, "new.txt", "--output=x.npz"]):
+                    got = subprocess.run([str(word) for word in (MODEL, *command)], text=True, capture_output=True, cwd=self.tmp, timeout=DEADLINE_S)
+                    self.assertEqual((got.returncode, got.stderr.count("from the same number")), (0, train != new), got.stderr)
+                    self.assertIn(says.get((train, new), ""), got.stderr)
+        write("words.txt", 1)
+        write("new.txt", 0)
+        job = self.trained(LIBSVM.replace("eval: words.txt", "eval: new.txt"), out=self.tmp / "within")
+        self.assertIn("data.eval: it has the index 0, which the model has not learned", job.logs())
+
     def test_libsvm_rows_without_pairs_and_empty_lines_between_bare_pairs_are_warned_of(self):
         (self.tmp / "words.txt").write_text("".join(f"{i % 2} {1 + i % 2}:1 7:0.5\n" for i in range(100)))
         self.trained(LIBSVM)

@@ -195,7 +195,7 @@ static bool are_misses_said(const struct fixture *f, const struct row_layout *la
     assert_int_equal(schema->lookups, 2);
     log_init("test", LOG_WARN);
     log_warn("nothing");
-    evaluator_say_misses(&f->job, schema, layout, misses);
+    evaluator_say_misses(&f->job, schema, layout, misses, NULL);
     log_last_words(false, said, sizeof said);
     log_init("test", LOG_ERROR);
     return strstr(said, words) != NULL;

@@ -629,6 +629,20 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
         }
         row += set->images[i].dim[0];
     }
+    d->bytes = bytes != NULL;
+    d->shares = shares != NULL;
+    const struct dataset *of = r->learned;
+    const struct array_file *other = NULL; /* in another unit than those of data.train */
+    if (of && of->shares && !of->bytes && !shares)
+        other = bytes;
+    else if (of && of->bytes && !of->shares && !bytes)
+        other = shares;
+    if (!err && other)
+        dataset_warn(r,
+                     "%s: %s has %s, and data.train has %s: is one of them divided by 255? write "
+                     "both in one unit",
+                     r->key, other->path, bytes ? "bytes up to 255" : "floats up to 1",
+                     bytes ? "floats up to 1" : "bytes up to 255");
     if (!err && bytes && shares)
         dataset_warn(r,
                      "%s: %s has bytes up to 255, and %s floats up to 1: is one of them divided by "

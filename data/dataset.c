@@ -450,6 +450,7 @@ enum err dataset_load_eval(struct dataset *d, const struct job *job, const struc
     r.schema = train->table.schema;
     r.spill = train->table.spill;
     r.train = held ? NULL : &train->contents;
+    r.learned = train;
     if (!held)
         return load(d, &r, e);
     struct dataset whole;

@@ -42,6 +42,7 @@ struct dataset {
     uint8_t *labels;                       /* (rows) class or value, as a byte */
     float *y_float;                        /* in place of labels */
     float scale;
+    bool bytes, shares; /* arrays: a file has bytes above 1; one has floats of at most 1 */
     struct table table; /* csv: it has the rows, and x and labels are NULL */
     struct stream_rows *
         stream; /* data.order: stream: the rows are in their files, and the table has none; NULL: they are here */

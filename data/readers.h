@@ -29,8 +29,9 @@ struct reading {
     struct errmsg *unread; /* csv: as dataset_streamed.unread; NULL: not wanted */
     bool before;  /* csv, libsvm: only the fingerprint is wanted, as earlier releases made it */
     bool sampled; /* the look can skip files: csv reads DATASET_SAMPLE_FILES of them */
-    struct spill *spill;          /* of the training part, as schema */
-    const struct contents *train; /* eval: the contents of the training part; NULL: not known */
+    struct spill *spill;           /* of the training part, as schema */
+    const struct contents *train;  /* eval: the contents of the training part; NULL: not known */
+    const struct dataset *learned; /* the same: the part itself */
 };
 
 /* True for a reading of data.train of which rows are held out. */

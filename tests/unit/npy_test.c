@@ -91,12 +91,20 @@ static enum err load(struct fixture *f, struct dataset *d, const char *patterns)
 }
 
 /* "DIR/a\nDIR/b" */
-static const char *both(struct fixture *f, const char *a, const char *b)
+static char *both(struct fixture *f, const char *a, const char *b)
 {
     static char out[1100];
     size_t n = (size_t)snprintf(out, sizeof out, "%s", idx_files_path(&f->files, a));
     snprintf(out + n, sizeof out - n, "\n%s", idx_files_path(&f->files, b));
     return out;
+}
+
+static enum err load_eval(struct fixture *f, struct dataset *d, const struct dataset *train,
+                          char *patterns)
+{
+    struct job job = job_of(f, "unused");
+    job.data.eval = patterns;
+    return dataset_load_eval(d, &job, train, CLASSES, &f->e);
 }
 
 static enum err load_xy(struct fixture *f, struct dataset *d)
@@ -1009,6 +1017,26 @@ static void files_of_one_part_in_other_units_are_warned_of(void **state)
         log_last_words(false, words, sizeof words);
         log_init("test", LOG_ERROR);
         assert_int_equal(strstr(words, "z.npy has bytes up to 255, and ") != NULL, of[i].said);
+        for (int turned = 0; turned < 2; turned++) { /* in one part each */
+            const char *train = both(f, turned ? "z.npy" : "x.npy", "y.npy");
+            struct dataset eval;
+            (void)snprintf(patterns, sizeof patterns, "%s", train);
+            assert_int_equal(load(f, &d, patterns), ERR_OK);
+            log_init("test", LOG_WARN);
+            log_warn("nothing");
+            assert_int_equal(load_eval(f, &eval, &d, both(f, turned ? "x.npy" : "z.npy", "y.npy")),
+                             ERR_OK);
+            log_last_words(false, words, sizeof words);
+            log_init("test", LOG_ERROR);
+            assert_int_equal(strstr(words, turned
+                                               ? "x.npy has floats up to 1, and data.train has "
+                                                 "bytes up to 255: is one of them divided by 255?"
+                                               : "z.npy has bytes up to 255, and data.train has "
+                                                 "floats up to 1") != NULL,
+                             of[i].said);
+            dataset_close(&eval);
+            dataset_close(&d);
+        }
     }
 }
 

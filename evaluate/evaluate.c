@@ -267,7 +267,7 @@ static void say_first_index(const struct job *job, const struct row_layout *layo
     else
         return;
     log_warn("%s: %s: do indices count from 0 here, and from 1, as in LIBSVM, in data.train, or "
-             "the other way round? Write both files from the same number",
+             "in reverse? Write both files from the same number",
              dataset_eval_name(job), what);
 }
 
@@ -507,7 +507,7 @@ static void say_undefined(struct evaluator *v, const struct sums *sums, uint32_t
         v->said_undefined[i])
         return;
     log_warn("eval: %s is not defined, and shown as \"-\": all rows of %s%s %s", metric->name,
-             v->job->data.eval ? "data.eval" : dataset_eval_name(v->job), of, why);
+             dataset_eval_name(v->job), of, why);
     v->said_undefined[i] = true;
 }
 

@@ -218,7 +218,7 @@ class PredictTest(ModelCase):
             rows = [" ".join(f"{k + first}:{(i * k) % 7 + 1}" for k in range(3) if (i + k) % 4) for i in range(rows)]
             (self.tmp / name).write_text("".join(f"{i % 2} {pairs}\n" for i, pairs in enumerate(rows)))
         says = {(0, 1): "new.txt: it lacks the index 0, which the model has learned, and 3 is new: do indices count from 0 here, and from 1, as in "
-                        "LIBSVM, in data.train, or the other way round? Write both files from the same number",
+                        "LIBSVM, in data.train, or in reverse? Write both files from the same number",
                 (1, 0): "new.txt: it has the index 0, which the model has not learned: do indices count from 0 here"}
         for train in (0, 1):
             write("words.txt", train)

@@ -78,7 +78,7 @@ struct spelling {
 };
 
 struct unknown {
-    const char *path; /* NULL: no row has such a word */
+    const char *path, *marker_path; /* NULL: no row has such a word; a marker */
     struct learned_unknown of;
 };
 
@@ -127,6 +127,7 @@ struct csv {
     uint64_t bad, bad_lines;    /* bad rows, and the lines in them */
     struct place zero, minus;   /* the positions of the first labels 0 and -1 */
     struct place odd[CSV_ODDS]; /* the position of the first */
+    uint64_t empty_rows;        /* CSV_ODD_EMPTY */
     bool worded;                /* of a piece */
     struct csv_empty between,
         behind; /* between rows of one field, and behind the last row of empty_in */
@@ -603,6 +604,7 @@ static void note_odd(struct csv *c, const struct work *w)
     for (int i = 0; i < CSV_ODDS; i++)
         if (!c->odd[i].path && w->piece.odd_line[i])
             c->odd[i] = (struct place){w->file->path, w->piece.odd_line[i]};
+    c->empty_rows += w->piece.empty_rows;
     c->worded |= c->format.libsvm && w->piece.worded;
 }
 
@@ -644,10 +646,15 @@ static void note_unknown(struct csv *c, const struct work *w)
 {
     for (uint32_t i = 0; w->piece.learned.any_unknown && i < c->table->schema->inputs; i++) {
         const struct learned_unknown *of = &w->piece.learned.unknown[i];
-        const uint64_t rows = c->unknown[i].of.rows + of->rows;
-        if (!c->unknown[i].path && of->rows)
-            c->unknown[i] = (struct unknown){w->file->path, *of};
-        c->unknown[i].of.rows = rows;
+        struct unknown *all = &c->unknown[i];
+        const uint64_t rows = all->of.rows + of->rows;
+        if (!all->path && of->rows)
+            *all = (struct unknown){.path = w->file->path, .of = *of};
+        if (!all->marker_path && *of->marker) {
+            memcpy(all->of.marker, of->marker, sizeof all->of.marker);
+            all->marker_path = w->file->path;
+        }
+        all->of.rows = rows;
     }
 }
 
@@ -888,22 +895,51 @@ static bool is_unknown(const struct csv *c, uint32_t threads, uint32_t i)
     return !(seen & LEARNED_KNOWN) && (seen & LEARNED_OTHER || !(seen & LEARNED_MISSING));
 }
 
-/* The differences that make another word of one. */
-static const char *what_differs(const struct reading *r)
+static bool are_utf8(const struct vocabulary *words)
 {
-    return r->job->data.format == DATA_PARQUET ? "case and blanks"
-                                               : "case, blanks (data.trim) and quotes";
+    bool raw = false;
+    for (uint32_t i = 0; i < words->count && !raw; i++) {
+        size_t bytes;
+        const char *word = vocabulary_text(words, i, &bytes);
+        raw = csv_hint_shown_bytes((char[CSV_SHOWN_BYTES]){""}, word, bytes);
+    }
+    return !raw;
 }
 
-static void say_unknown_words(const struct reading *r, const struct schema_input *in)
+/* The differences that make another word of one. */
+static const char *what_differs(const struct csv *c, uint32_t input)
+{
+    if (c->unknown[input].of.raw && are_utf8(&c->table->schema->input[input].words))
+        return "the encoding: this word is not UTF-8, and all of data.train are; if it is Latin-1: "
+               "iconv -f LATIN1 -t UTF-8 FILE > NEW";
+    return c->format.parquet ? "case and blanks" : "case, blanks (data.trim) and quotes";
+}
+
+static void say_unknown_words(const struct csv *c, uint32_t input)
 {
     size_t bytes;
+    const struct schema_input *in = &c->table->schema->input[input];
+    const struct unknown *u = &c->unknown[input];
     const char *word = vocabulary_text(&in->words, 0, &bytes);
-    dataset_warn(r,
+    dataset_warn(c->reading,
                  "%s: column %s: no row has a word of its vocabulary, whose first word is "
-                 "\"%s\", so all are unknown: check %s",
-                 r->key, SHOWN(in->name),
-                 printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes), what_differs(r));
+                 "\"%s\"%s%s%s, so all are unknown: check %s",
+                 c->reading->key, SHOWN(in->name),
+                 printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes),
+                 u->path ? ", but words such as \"" : "", u->of.shown, u->path ? "\"" : "",
+                 what_differs(c, input));
+}
+
+/* Too few rows for a warning of unknown words have such a text, and a missing value has a word of its own. */
+static void say_marker(const struct csv *c, uint32_t input)
+{
+    const struct unknown *u = &c->unknown[input];
+    const struct schema_input *in = &c->table->schema->input[input];
+    if (*u->of.marker && c->reading->eval && in->learns)
+        dataset_warn(c->reading,
+                     "%s: column %s: \"%s\" (%s) is read as a word, which is unknown to the model; "
+                     "if it marks a missing value, write it as data.train does",
+                     c->reading->key, SHOWN(in->name), u->of.marker, u->marker_path);
 }
 
 /* More than a quarter of the rows, but a few: rare words are normal. A vocabulary that is given can leave words out. */
@@ -938,11 +974,13 @@ static void say_unknown(const struct csv *c, uint32_t threads)
                     " rows have a word that is not in data.train, such as \"%s\" (%s), and "
                     "is unknown to the model: check %s",
                     c->reading->key, SHOWN(in->name), c->unknown[i].of.rows, c->rows,
-                    c->unknown[i].of.shown, c->unknown[i].path, what_differs(c->reading));
+                    c->unknown[i].of.shown, c->unknown[i].path, what_differs(c, i));
+            else if (rows)
+                say_marker(c, i);
             continue;
         }
         if (in->kind == COLUMN_CATEGORY)
-            say_unknown_words(c->reading, in);
+            say_unknown_words(c, i);
         else if (rows > 1)
             dataset_warn(c->reading,
                          "%s: column %s: no row has a number, so all are missing: check the files, "
@@ -1467,6 +1505,15 @@ static void say_odd(const struct csv *c)
                           "text, data.quotes: false",
         [CSV_ODD_LABEL] = "the label of this line is not a number, and no pair follows, so it has "
                           "the score of a row of zeros: is it a row?"};
+    char more[64] = "";
+    if (c->empty_rows > 1)
+        (void)snprintf(more, sizeof more, " (and those of %" PRIu64 " more)", c->empty_rows - 1);
+    if (c->empty_rows)
+        dataset_warn(c->reading,
+                     "%s:%" PRIu64
+                     ": all fields of this line%s are empty, and it is read as a row: "
+                     "remove it if it is not one",
+                     c->odd[CSV_ODD_EMPTY].path, c->odd[CSV_ODD_EMPTY].line, more);
     for (int i = 0; i < CSV_ODDS; i++)
         if (c->odd[i].path && what[i] && (i != CSV_ODD_NUL || !c->odd[CSV_ODD_NULS].path) &&
             (i != CSV_ODD_LABEL || !c->worded))

@@ -75,6 +75,7 @@ enum err csv_batch_begin(struct csv_piece *p, const struct csv_format *f)
     if (!b)
         return ERR_NOMEM;
     b->rows_max = encode_batch_rows(s);
+    p->empty_rows = 0;
     assert(b->rows_max == 1 || b->rows_max * schema_raw_cells(s) <= ENCODE_CELLS);
     enum err err = b->of.columns == columns ? ERR_OK : make_columns(b, columns);
     if (!err && f->libsvm)
@@ -155,6 +156,15 @@ static bool is_header(const struct csv_piece *p, const char *text, size_t bytes)
            has_names(p, text, bytes);
 }
 
+/* Delimiters alone, as spreadsheets write rows whose cells were cleared. */
+static bool is_empty(const struct csv_piece *p, const char *text, size_t bytes)
+{
+    const char *end = text + csv_without_return(&p->grammar, text, bytes), *at = text;
+    while (at < end && *at == p->grammar.delimiter)
+        at++;
+    return at == end && end > text;
+}
+
 /* first: of its file */
 static enum csv_odd odd_line(const struct csv_piece *p, const char *text, size_t bytes, bool first)
 {
@@ -164,6 +174,8 @@ static enum csv_odd odd_line(const struct csv_piece *p, const char *text, size_t
     if (p->header.named && !(first && !p->header.bytes) && bytes > mark &&
         is_header(p, text + mark, bytes - mark))
         return p->header.bytes ? CSV_ODD_HEADER : CSV_ODD_NAMES;
+    if (is_empty(p, text, bytes))
+        return CSV_ODD_EMPTY;
     return mark ? CSV_ODD_MARK : text_has_nuls(text, bytes) ? CSV_ODD_NULS : CSV_ODDS;
 }
 
@@ -176,6 +188,7 @@ const char *csv_batch_odd_hint(const struct csv_batch *b, uint32_t row)
         [CSV_ODD_HEADER] = "; the line is the header again: if files were joined, remove it",
         [CSV_ODD_NAMES] =
             "; the line has the names of the columns: if files were joined, remove it",
+        [CSV_ODD_EMPTY] = "; all fields of the line are empty: if it is no row, remove it",
         [CSV_ODD_SKIPPED] =
             "; the line has the names of the columns, as data.header: skip has left "
             "out the line before it: remove that"};
@@ -240,17 +253,36 @@ const char *csv_batch_text_hint(const struct csv_format *f, const struct meaning
     return NULL;
 }
 
+/* A label of libsvm with a comma, or a semicolon, is a row of csv or, before pairs, several labels. */
+static const char *libsvm_hint(const struct csv_batch *b, const struct meaning *m,
+                               const struct meaning_fault *fault)
+{
+    const struct batch_text *t = &fault->text;
+    const char *comma = memchr(t->at, ',', t->bytes);
+    if (!comma)
+        comma = memchr(t->at, ';', t->bytes);
+    if (!comma)
+        return NULL;
+    if (b->list[fault->row + 1] == b->list[fault->row])
+        return "; the line has no pair index:value: if the file is csv, use data.format: csv";
+    return m->whole || m->classes ? "; a row has one label: several of them are not supported"
+                                  : NULL; /* it can be a number */
+}
+
 /* The key that fixes it, if the line or the text shows which; NULL: neither does. */
 static const char *fault_hint(const struct csv_piece *p, const struct csv_format *f,
                               const struct meaning_fault *fault)
 {
     const struct vocabulary *known;
     const struct batch_text *t = &fault->text;
-    if (!meaning_takes_hint(&f->meaning, fault, &known))
+    if (!meaning_takes_hint(&f->meaning, fault, &known) &&
+        p->batch->odd[fault->row] != CSV_ODD_EMPTY)
         return NULL;
     const char *odd = csv_batch_odd_hint(p->batch, fault->row);
     if (odd)
         return odd;
+    if (f->libsvm)
+        return libsvm_hint(p->batch, &f->meaning, fault);
     if (!memchr(t->at, '\0', t->bytes) && f->job->header == HEADER_NONE &&
         csv_batch_is_first(p, f, fault->row) && csv_hint_is_name(t->at, t->bytes))
         return "; if this line is a header, use data.header: skip, or names";
@@ -294,6 +326,7 @@ static void note_odd(struct csv_piece *p, uint32_t row)
     const struct csv_batch *b = p->batch;
     if (b->odd[row] != CSV_ODDS && !p->odd_line[b->odd[row]])
         p->odd_line[b->odd[row]] = b->line[row];
+    p->empty_rows += b->odd[row] == CSV_ODD_EMPTY;
 }
 
 static void note_sign(struct csv_piece *p, uint32_t row)

@@ -42,6 +42,7 @@ enum csv_odd {
     CSV_ODD_SKIPPED, /* the line has the names, and the one before it was left out; say_names warns of it */
     CSV_ODD_COMMENT, /* the line is a comment that could be a row */
     CSV_ODD_QUOTE,   /* a field that is not read swallows line ends, and text follows its quotes */
+    CSV_ODD_EMPTY,   /* all fields of the line are empty */
     CSV_ODD_LABEL,   /* libsvm: a word that is no label, and no pair follows */
     CSV_ODDS
 };
@@ -163,6 +164,7 @@ struct csv_piece {
     uint32_t first_bad_field; /* at fault; CSV_NO_FIELD: the row itself is */
     struct errmsg first_bad;
     uint64_t odd_line[CSV_ODDS]; /* the first; 0: none */
+    uint64_t empty_rows;         /* CSV_ODD_EMPTY: all of them */
     /* of rows of one field, or of libsvm without labels: before a row of the piece, and behind the last */
     struct csv_empty between, behind;
     uint64_t pairs; /* libsvm: of all rows */

@@ -49,6 +49,16 @@ static bool has_class_numbers(const struct job *job)
            !job_class_names(&job->data.csv);
 }
 
+/* A metric of the job is not defined for rows of one class, as the evaluation then says. */
+static bool needs_both_classes(const struct job *job)
+{
+    bool needs = false;
+    for (uint32_t i = 0; i < job->model.metrics; i++)
+        needs |= job->model.metric[i].kind == METRIC_AUC ||
+                 job->model.metric[i].kind == METRIC_NORMALIZED_ENTROPY;
+    return needs;
+}
+
 /* Warn of rows from which nothing can be learned. A look may have seen the beginnings alone. */
 static void say_seen(const struct dataset *d, const struct reading *r)
 {
@@ -65,6 +75,12 @@ static void say_seen(const struct dataset *d, const struct reading *r)
         dataset_warn(r, "%s: %s have the label %g: from %s%s alone nothing can be learned", r->key,
                      which, (double)s->min, part ? "rows of one " : "one ",
                      classes ? "class" : "number");
+    else if (r->eval && !part && s->min == s->max && classes && d->rows >= FEW &&
+             !needs_both_classes(r->job))
+        dataset_warn(r,
+                     "%s: all rows have the label %g: an evaluation on rows of one class does not "
+                     "tell how well the model tells it from others",
+                     r->key, (double)s->min);
     else if (!r->eval && !part && !(s->classes[0] & 1) && has_class_numbers(r->job))
         dataset_warn(r,
                      "%s: no row has the label 0, but class numbers start at 0; if those of the "

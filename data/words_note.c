@@ -230,17 +230,14 @@ static const char *text_with_comma(const struct vocabulary *missing, size_t *byt
 static void note_markers(const struct reading *r, const char *name, const struct vocabulary *words,
                          const struct vocabulary *missing)
 {
-    static const char *const marker[] = {
-        "NULL",    "\\N",     "NA",       "N/A",     "#N/A",   "NaN",    "nan",  "None",
-        "null",    "-NaN",    "-nan",     "Null",    "(null)", "[NULL]", "<NA>", "NaT",
-        "#DIV/0!", "#NUM!",   "#REF!",    "#VALUE!", "#NAME?", "n/a",    "#NA",  "#N/A N/A",
-        "#NULL!",  "1.#QNAN", "-1.#QNAN", "1.#IND",  "-1.#IND"};
-    char list[sizeof marker / sizeof *marker * 14] = "", hint[PRINTABLE_NAME_BYTES + 80] = "";
+    char list[CSV_HINT_MARKERS * 14] = "", hint[PRINTABLE_NAME_BYTES + 80] = "";
     size_t n = 0, bytes;
-    for (size_t i = 0; i < sizeof marker / sizeof *marker; i++)
-        if (vocabulary_find(words, marker[i], strlen(marker[i])) != VOCABULARY_NONE &&
-            vocabulary_find(missing, marker[i], strlen(marker[i])) == VOCABULARY_NONE)
-            n += (size_t)snprintf(list + n, sizeof list - n, "%s\"%s\"", n ? ", " : "", marker[i]);
+    for (size_t i = 0; i < CSV_HINT_MARKERS; i++) {
+        const char *marker = csv_hint_markers[i];
+        if (vocabulary_find(words, marker, strlen(marker)) != VOCABULARY_NONE &&
+            vocabulary_find(missing, marker, strlen(marker)) == VOCABULARY_NONE)
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s\"%s\"", n ? ", " : "", marker);
+    }
     const char *joined = text_with_comma(missing, &bytes);
     if (joined)
         (void)snprintf(hint, sizeof hint,

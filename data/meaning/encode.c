@@ -506,9 +506,12 @@ static bool encode_learns(const struct encoding *x)
 
 static void learned_note_unknown(struct learned *t, uint32_t cell, struct batch_text text)
 {
+    struct learned_unknown *u = &t->unknown[cell];
     t->any_unknown = true;
-    if (t->unknown[cell].rows++ == 0)
-        (void)csv_hint_shown(t->unknown[cell].shown, text.at, text.bytes);
+    if (u->rows++ == 0)
+        u->raw = csv_hint_shown_bytes(u->shown, text.at, text.bytes);
+    if (!*u->marker && csv_hint_is_marker(text.at, text.bytes))
+        (void)csv_hint_shown(u->marker, text.at, text.bytes);
 }
 
 /* The text is not one of several markers of a missing value. known: what it is if the vocabulary has it. */

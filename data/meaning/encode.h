@@ -43,7 +43,9 @@ enum learned_seen {
 /* Words that are not in a vocabulary that the training part has taught. */
 struct learned_unknown {
     uint64_t rows;
-    char shown[CSV_SHOWN_BYTES]; /* the first */
+    char shown[CSV_SHOWN_BYTES];  /* the first: bytes that are no UTF-8 as <F3> */
+    bool raw;                     /* it has such bytes */
+    char marker[CSV_SHOWN_BYTES]; /* the first usual marker of a missing value; "": none */
 };
 
 /* Of a sample: words of a key, and keys, as the words of one take 40 KiB for each thread. */

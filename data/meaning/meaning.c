@@ -220,6 +220,13 @@ static const char *class_in_other_case(const struct meaning *m, const char *text
     return NULL;
 }
 
+/* 0 or 1, of classes that are named false and true. */
+static bool is_truth(const struct meaning *m, const char *text, size_t bytes)
+{
+    return bytes == 1 && (*text == '0' || *text == '1') && m->names.count == 2 &&
+           class_in_other_case(m, "false", 5) && class_in_other_case(m, "true", 4);
+}
+
 /* Of a name that is no class. The same letters can be other bytes, and "a|b" in the job is two names. */
 static const char *hint_of_class(const struct meaning *m, const char *text, size_t bytes,
                                  char out[static HINT_BYTES])
@@ -236,6 +243,9 @@ static const char *hint_of_class(const struct meaning *m, const char *text, size
     if (pipe && vocabulary_find(&m->names, text, (size_t)(pipe - text)) != VOCABULARY_NONE &&
         vocabulary_find(&m->names, pipe + 1, bytes - (size_t)(pipe + 1 - text)) != VOCABULARY_NONE)
         return "; a | in classes divides two names: write it as \\|, as in 'a\\|b'";
+    if (is_truth(m, text, bytes))
+        return "; 0 and 1, as bools of Parquet are read, are false and true if both are listed, as "
+               "in [\"False|0\", \"True|1\"]";
     bool ascii = true, mark = has_combining_mark(text, bytes), listed = false;
     for (size_t i = 0; i < bytes; i++)
         ascii &= (unsigned char)text[i] < 0x80;
@@ -349,13 +359,13 @@ void meaning_why(const struct meaning *m, const struct meaning_fault *f, const c
         say_id(m, &w, f);
         break;
     case CAUSE_WEIGHT_MISSING:
-        say(&w, "the weight is missing");
+        say(&w, "the weight is missing%s", hint_or(&w, ""));
         break;
     case CAUSE_WEIGHT:
         say_weight(&w, f);
         break;
     case CAUSE_LABEL_MISSING:
-        say(&w, "the label is missing");
+        say(&w, "the label is missing%s", hint_or(&w, ""));
         break;
     case CAUSE_LABEL:
         say_label(&w, f);

@@ -14,6 +14,40 @@ const char *csv_hint_shown(char out[static CSV_SHOWN_BYTES], const char *text, s
     return out;
 }
 
+bool csv_hint_shown_bytes(char out[static CSV_SHOWN_BYTES], const char *text, size_t bytes)
+{
+    char named[4 * CSV_SHOWN_BYTES];
+    size_t n = 0, used;
+    uint32_t code;
+    bool raw = false;
+    for (size_t i = 0; i < bytes && n < CSV_SHOWN_BYTES; i += used) {
+        used = printable_character(text + i, bytes - i, &code);
+        memcpy(named + n, text + i, used);
+        n += used;
+        if (used)
+            continue;
+        raw = true;
+        used = 1;
+        n += (size_t)snprintf(named + n, sizeof named - n, "<%02X>", (unsigned char)text[i]);
+    }
+    (void)csv_hint_shown(out, named, n);
+    return raw;
+}
+
+const char *const csv_hint_markers[CSV_HINT_MARKERS] = {
+    "NULL",    "\\N",     "NA",       "N/A",     "#N/A",   "NaN",    "nan",  "None",
+    "null",    "-NaN",    "-nan",     "Null",    "(null)", "[NULL]", "<NA>", "NaT",
+    "#DIV/0!", "#NUM!",   "#REF!",    "#VALUE!", "#NAME?", "n/a",    "#NA",  "#N/A N/A",
+    "#NULL!",  "1.#QNAN", "-1.#QNAN", "1.#IND",  "-1.#IND"};
+
+bool csv_hint_is_marker(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < CSV_HINT_MARKERS; i++)
+        if (strlen(csv_hint_markers[i]) == bytes && memcmp(csv_hint_markers[i], text, bytes) == 0)
+            return true;
+    return false;
+}
+
 /* About a sign before a number or in its exponent, or a digit, that is not that of ASCII. */
 static const char *foreign_hint(const char *text, size_t bytes)
 {

@@ -16,6 +16,14 @@ const char *csv_hint_shown(char out[static CSV_SHOWN_BYTES], const char *text, s
  * is not a usual word for a missing number. */
 bool csv_hint_is_name(const char *text, size_t bytes);
 
+/* The same, with bytes that are no UTF-8 as <F3>. Returns whether there are such. */
+bool csv_hint_shown_bytes(char out[static CSV_SHOWN_BYTES], const char *text, size_t bytes);
+
+/* Usual markers of missing values, which are words unless data.missing lists them. */
+enum { CSV_HINT_MARKERS = 29 };
+extern const char *const csv_hint_markers[CSV_HINT_MARKERS];
+bool csv_hint_is_marker(const char *text, size_t bytes);
+
 /* Remove blanks around the field. False: there are none. */
 bool csv_hint_trim(const char **text, size_t *bytes);
 /* Remove blanks around a text, and then, with `quotes`, a pair of them. */

@@ -236,6 +236,36 @@ class PredictTest(ModelCase):
         job = self.trained(LIBSVM.replace("eval: words.txt", "eval: new.txt"), out=self.tmp / "within")
         self.assertIn("data.eval: it has the index 0, which the model has not learned", job.logs())
 
+    def says(self, *said, command="predict", code=0, model="out"):
+        got = subprocess.run([str(MODEL), command, model, "new.csv"], text=True, capture_output=True, cwd=self.tmp, timeout=DEADLINE_S)
+        self.assertEqual((got.returncode, got.stderr.count(" warn ")), (code, 0 if code else len(said)), got.stderr)
+        for words in said:
+            self.assertIn(words, got.stderr)
+
+    def test_words_and_rows_that_a_new_csv_has_by_mistake_are_named(self):
+        towns = ["Kraków", "Oslo", "", "Łódź"]
+        (self.tmp / "a.csv").write_text("town,age,y\n" + "".join(f"{towns[i % 4]},{i % 9},{i % 2}\n" for i in range(80)))
+        text = ("data: {format: csv, header: names, train: a.csv, missing: [\"\"], columns: [category: town, number: age, label: y]}\n"
+                "model: {input: {shape: auto}, layers: [dense: {units: 1, activation: sigmoid}], loss: binary_crossentropy, metrics: [accuracy]}\n"
+                "training: {batch_size: 20, epochs: 1}\noptimizer: {sgd: {learning_rate: 0.5}}\n")
+        self.trained(text)
+        new = self.tmp / "new.csv"
+        new.write_text("town,age,y\n" + "Oslo,3,1\nOslo,4,1\n,,\n,,\r\n,,\n,5,0\n")
+        self.says("new.csv:4: all fields of this line (and those of 2 more) are empty, and it is read as a row: remove it if it is not one")
+        self.says("new.csv:4: column \"y\": the label is missing; all fields of the line are empty: if it is no row, remove it", command="evaluate", code=2)
+        new.write_text("town,age,y\n" + "Oslo,3,1\n" * 30 + "NULL,3,0\n")
+        self.says('column town: "NULL" (new.csv) is read as a word, which is unknown to the model; if it marks a missing value, write it as data.train')
+        new.write_bytes(("town,age,y\n" + "Kraków,3,1\nKraków,3,0\nOslo,1,1\n" * 20).encode("latin-1"))
+        latin = "check the encoding: this word is not UTF-8, and all of data.train are; if it is Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW"
+        self.says(f'40 of 60 rows have a word that is not in data.train, such as "Krak<F3>w" (new.csv), and is unknown to the model: {latin}')
+        new.write_text("town,age,y\n" + "1.0,3,1\n" * 9 + "2.0,4,0\n" * 9)
+        self.says('no row has a word of its vocabulary, whose first word is "Kraków", but words such as "1.0", so all are unknown: check case')
+        new.write_text("town,age,y\n" + "Oslo,3,1\n" * 30)
+        self.says("new.csv: all rows have the label 1: an evaluation on rows of one class does not tell how well the model tells it from others",
+                  command="evaluate")
+        self.trained(text.replace("[accuracy]", "[auc]"), out=self.tmp / "auc")
+        self.says('eval: auc is not defined, and shown as "-": all rows of new.csv have one class', command="evaluate", model="auc")
+
     def test_libsvm_rows_without_pairs_and_empty_lines_between_bare_pairs_are_warned_of(self):
         (self.tmp / "words.txt").write_text("".join(f"{i % 2} {1 + i % 2}:1 7:0.5\n" for i in range(100)))
         self.trained(LIBSVM)

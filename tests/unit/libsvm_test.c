@@ -102,6 +102,33 @@ static void assert_values(struct fixture *f, uint64_t row, const char *wanted)
     assert_string_equal(is, wanted);
 }
 
+/* The text is refused, and the error ends so. */
+static void refuses(const char *loss, const char *text, const char *why)
+{
+    struct fixture f;
+    begin(&f, loss, "format: libsvm, " COLUMNS);
+    assert_int_equal(load(&f, text), ERR_INPUT);
+    if (!strstr(f.e.text, why))
+        fail_msg("%s, not %s", f.e.text, why);
+    end(&f);
+}
+
+static void a_label_with_a_comma_is_several_labels_or_a_row_of_csv(void **state)
+{
+    (void)state;
+    static const char csv[] = "is not a number; the line has no pair index:value: if the file is "
+                              "csv, use data.format: csv";
+    refuses(
+        "binary_crossentropy", "1 1:2\n1,3 5:1\n",
+        "a.txt:2: the label \"1,3\" is not a number; a row has one label: several of them are not "
+        "supported");
+    refuses("mse", "1,3 5:1\n", "write numbers with a decimal point");
+    refuses("mse", "72,14,31.88\n", csv);
+    refuses("binary_crossentropy", "age;plan\n", csv);
+    refuses("binary_crossentropy", "no 1:1\n",
+            "name the values of the label by its classes: [...]");
+}
+
 static void indices_are_keys_and_values_are_their_weights(void **state)
 {
     (void)state;
@@ -256,8 +283,8 @@ static void a_line_that_cannot_be_read_is_refused_with_file_and_line(void **stat
         {"x 1:1",
          "the label \"x\" is not a number; name the values of the label by its classes: [...]"},
         {"y,features", /* a csv */
-         "the label \"y,features\" is not a number; name the values of the label by its classes: "
-         "[...]"},
+         "the label \"y,features\" is not a number; the line has no pair index:value: if the file "
+         "is csv, use data.format: csv"},
         {"1:1 2:1", "the line has no label, it begins with the pair \"1:1\""},
         {"1 1:1 # all\r0 2:2\r", CSV_LONE_RETURN},
         {"# all\r1 1:1", CSV_LONE_RETURN},
@@ -424,6 +451,7 @@ static void no_memory_while_rows_are_read_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_label_with_a_comma_is_several_labels_or_a_row_of_csv),
         cmocka_unit_test(indices_are_keys_and_values_are_their_weights),
         cmocka_unit_test(a_microbatch_looks_its_indices_up),
         cmocka_unit_test(buckets_take_indices_modulo),

@@ -131,7 +131,7 @@ static enum err names_of_file(struct csv_columns *x, const char *path, struct cs
     size_t mark = 0, begin = 0;
     enum err err = stream_open(&s, path, e);
     if (!err)
-        err = stream_read(s, p->text, CSV_PIECE_BYTES, &p->bytes, e);
+        err = stream_read(s, p->text, x->format.piece_bytes, &p->bytes, e);
     stream_close(s);
     if (!err)
         err = csv_file_skip_mark(p, &mark, e);
@@ -148,8 +148,9 @@ static enum err names_of_file(struct csv_columns *x, const char *path, struct cs
 
 static enum err find_names(struct csv_columns *x, struct errmsg *e)
 {
-    char *text = mem_zalloc(CSV_TEXT_ROOM, 1);
-    struct csv_piece p = {.mark = mem_zalloc(CSV_TEXT_ROOM, sizeof *p.mark)};
+    const size_t room = x->format.piece_bytes + CSV_TEXT_PAD;
+    char *text = mem_zalloc(room, 1);
+    struct csv_piece p = {.mark = mem_zalloc(room, sizeof *p.mark)};
     enum err err = text && p.mark ? ERR_OK : err_memory(e);
     for (size_t i = 0; i < x->in->count && !err && !x->names.count; i++) {
         p.text = text;

@@ -376,8 +376,9 @@ static enum err refuse_endless(const struct text_index *x, const struct text_ind
         return err_wrap(e, err, "%s: ", path);
     }
     const uint64_t line = f->entry[cell].line + csv_count(text, begin, '\n');
+    const struct csv_format format = {.grammar = *g, .piece_bytes = row_bytes};
     if (left > row_bytes)
-        err = csv_refuse_long(e, text + begin, row_bytes, line, g, row_bytes);
+        err = csv_refuse_long(e, text + begin, row_bytes, line, &format);
     else
         err = csv_refuse_open(e, text + begin, left, line, g);
     mem_free(text);
@@ -703,8 +704,7 @@ static enum err check_lengths(const struct reading_rows *r, size_t ends, struct 
     for (size_t i = 0, begin = 0; i < ends; begin = p->mark[i++] + (size_t)1)
         if (p->mark[i] + (size_t)1 - begin > most)
             return csv_refuse_long(e, r->text + begin, most,
-                                   r->line + csv_count(r->text, begin, '\n'),
-                                   &r->of->format.grammar, most);
+                                   r->line + csv_count(r->text, begin, '\n'), &r->of->format);
     return ERR_OK;
 }
 
@@ -778,7 +778,7 @@ static enum err read_on(struct reading_rows *r, uint32_t from, struct errmsg *e)
     enum err err = ERR_OK;
     for (; r->rows && !err; from = 0) {
         if (r->bytes > most)
-            return csv_refuse_long(e, r->text, most, r->line, &r->of->format.grammar, most);
+            return csv_refuse_long(e, r->text, most, r->line, &r->of->format);
         if (r->cell == f->cells)
             return err_set(e, ERR_INPUT,
                            " it has fewer rows than its index: start again with --fresh");

@@ -393,7 +393,7 @@ enum err csv_refuse_long(struct errmsg *e, const char *text, size_t bytes, uint6
                                   &line);
     if (!*why && text_has_nuls(text, bytes))
         why = "it " TEXT_NULS;
-    if (!*why && !f->libsvm && fields > f->job->columns &&
+    if (!*why && !f->libsvm && f->job && fields > f->job->columns &&
         fields * CSV_COLUMN_BYTES > f->piece_bytes) {
         (void)snprintf(many, sizeof many,
                        "it has %zu fields and more; if data.columns has them all, with ignore for "

@@ -238,7 +238,7 @@ static enum err check_finished(const char *path, char last[static PATHS_FILE_MAX
     const bool is_folder = stat(path, &s) == 0 && S_ISDIR(s.st_mode);
     const size_t n = is_folder ? strlen(path) : slash ? (size_t)(slash - path) : 0;
     (void)snprintf(folder, sizeof folder, "%.*s", (int)n, path);
-    if ((!is_folder && !ends_in_parquet(path)) || strcmp(folder, last) == 0)
+    if ((!is_folder && !ends_in(path, ".parquet")) || strcmp(folder, last) == 0)
         return ERR_OK;
     const int bytes =
         snprintf(marker, sizeof marker, "%s%s%s", folder, n ? "/" : "", PATHS_UNFINISHED);

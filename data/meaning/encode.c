@@ -739,8 +739,10 @@ __attribute__((flatten)) static void encode_hashed(struct encoding *x)
     for (uint32_t row = 0; row < x->b->rows; row++, cells += x->stride) {
         if (!encode_is_there(x, row))
             continue;
-        const struct batch_text t = hashed_text(x->c, row, digits + sizeof digits);
-        const bool none = !batch_has(x->c, row) || meaning_is_missing(x->m, t);
+        const bool has = batch_has(x->c, row);
+        const struct batch_text t =
+            has ? hashed_text(x->c, row, digits + sizeof digits) : (struct batch_text){0};
+        const bool none = !has || meaning_is_missing(x->m, t);
         const uint64_t key =
             none ? missing : word_key_fold(&k->options, XXH3_64bits_withSeed(t.at, t.bytes, seed));
         put_mixed(cells, key); /* of no key: 0 */

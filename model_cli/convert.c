@@ -20,6 +20,7 @@
 
 #include <xxhash.h>
 
+#include "common/base/log.h"
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "common/base/texts.h"
@@ -469,6 +470,7 @@ static enum err find_types(struct convert *x, struct errmsg *e)
     x->of.looks = false;
     if (!err)
         csv_columns_looked(&x->of);
+    log_init("model", LOG_ERROR); /* the next pass has the same warnings */
     x->file = 0;
     return err;
 }

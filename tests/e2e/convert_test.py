@@ -134,6 +134,9 @@ class ConvertTest(TrainCase):
             "  none  text", '  column_9  text  (b.csv:2: "x")', '  e  double  (b.csv:2: "1e5")'])
         self.assertIn("it is complete", self.convert("a.csv", "b.csv"))
         shutil.rmtree(self.dir)
+        said = subprocess.run([str(MODEL), "convert", "b.csv", "b.csv", f"--output={self.dir}"], capture_output=True, text=True, cwd=self.tmp)
+        self.assertEqual(said.stderr.count("b.csv is named twice"), 1, said.stderr)
+        shutil.rmtree(self.dir)
         self.write("x\t7\n\ty\n", "c.csv")
         self.assertEqual(self.columns("c.csv", "--set=data.delimiter=tab", "--set=data.header=none", "--set=data.missing=x"),
                          {"column_1": "text", "column_2": "text"})

@@ -11,13 +11,14 @@ import instructions
 import predict
 import roofline
 import stages
+import stream
 import table_sizes
 import update_modes
 from lib.programs import EXIT_INTERRUPTED
 
 PROGRAMS = {"update-modes": update_modes, "compression": compression, "frameworks": frameworks,
             "instructions": instructions, "roofline": roofline, "cut-stalls": cut_stalls,
-            "hot-key": hot_key, "table-sizes": table_sizes, "predict": predict}
+            "hot-key": hot_key, "table-sizes": table_sizes, "predict": predict, "stream": stream}
 
 
 def main(arguments):

@@ -663,6 +663,7 @@ static void a_stream_is_of_the_identity_and_says_what_it_takes(void **state)
     struct job job = parsed(mlp, NULL);
     assert_null(strstr(job.identity_text, "data.order"));
     assert_null(strstr(job.canonical, "order"));
+    assert_null(strstr(job.canonical, "mix"));
     job_close(&job);
     job = parsed(log, "data.mix=4");
     assert_non_null(strstr(job.identity_text, "data.order = stream\n"));

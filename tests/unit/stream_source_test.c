@@ -501,6 +501,34 @@ static void a_bad_row_is_refused_with_its_line_if_none_may_be(void **state)
     teardown(&f);
 }
 
+/* Each window's bad rows once, however often it is read. */
+static void bad_rows_are_counted_once_and_refused_beyond_their_number(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct leaf leaf;
+    setup(&f, true, 900, "skip");
+    load(&f);
+    const uint64_t bad = f.d.bad_rows;
+    assert_in_range(bad, 5, 100);
+    for (int fewer = 0; fewer < 2; fewer++) {
+        f.job.data.csv.bad_rows_max = (uint32_t)bad - (uint32_t)fewer;
+        must(&f, fewer ? open_source(&f, 1 << 30) : stream(&f, 20, 1 << 30));
+        struct buffers b = buffers_new(&f, BATCH);
+        enum err err = ERR_OK;
+        for (uint64_t id = 0; id < 3 * lanes_batches(&f.lanes) && !err; id++)
+            for (uint32_t lane = 0; lane < LANES && !err; lane++)
+                err = f.source->type->leaf(f.source, id, lane, b.of_stream, &leaf, &f.e);
+        assert_int_equal(err, fewer ? ERR_INPUT : ERR_OK);
+        if (fewer)
+            assert_non_null(strstr(f.e.text, "bad rows (data.bad_rows_max)"));
+        buffers_free(&b);
+        stream_source_free(f.source);
+        f.source = NULL;
+    }
+    teardown(&f);
+}
+
 static enum err visit_nothing(void *ctx, const uint32_t *cells, size_t n, bool bad,
                               struct errmsg *e)
 {
@@ -559,6 +587,7 @@ int main(void)
         cmocka_unit_test(a_file_that_changes_is_refused_by_its_name),
         cmocka_unit_test(memory_that_runs_out_is_an_error_that_passes),
         cmocka_unit_test(a_bad_row_is_refused_with_its_line_if_none_may_be),
+        cmocka_unit_test(bad_rows_are_counted_once_and_refused_beyond_their_number),
         cmocka_unit_test(a_row_longer_than_a_piece_is_refused_wherever_it_begins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

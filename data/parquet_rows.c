@@ -130,14 +130,40 @@ static enum err choose_columns(struct parquet *p, struct csv_file *file,
     return err;
 }
 
+static bool is_named(const struct parquet *p, const char *name)
+{
+    const struct parquet_file *f = p->file;
+    bool is = false;
+    for (int64_t i = 0; i < f->schema.n_children && !is; i++)
+        is = strcmp(f->schema.children[i]->name, name) == 0;
+    for (uint32_t i = 0; i < f->parts && !is; i++)
+        is = strcmp(f->part[i].name, name) == 0;
+    return is;
+}
+
+/* The columns that the file lacks: a name that the first one has is no mistake of spelling. */
+static enum err add_absent(struct parquet *p, const struct csv_format *f, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    for (uint32_t i = 0; i < f->job->columns && p->file != p->first && !err; i++) {
+        const struct job_column *c = &f->job->column[i];
+        const bool can = c->kind == COLUMN_NUMBER || c->kind == COLUMN_CATEGORY ||
+                         c->kind == COLUMN_KEY || c->kind == COLUMN_KEYS;
+        if (can && f->job->absent_columns == ABSENT_MISSING && !is_named(p, c->name))
+            err = parquet_lacks(p, c->name, e);
+    }
+    return err;
+}
+
 static enum err find_columns(struct parquet *p, struct csv_file *file,
                              const struct csv_format *format, struct errmsg *e)
 {
     const struct ArrowSchema *s = &p->file->schema;
+    enum err err = add_absent(p, format, e);
     const uint32_t parts = p->file->parts;
     uint32_t columns = (uint32_t)s->n_children;
     const char **name = mem_zalloc((size_t)columns + parts + 1, sizeof *name);
-    enum err err = name ? ERR_OK : err_memory(e);
+    err = err || name ? err : err_memory(e);
     for (uint32_t i = 0; i < columns && !err; i++)
         name[i] = s->children[i]->name;
     for (uint32_t i = 0; i < parts && !err; i++)

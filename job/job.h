@@ -174,6 +174,7 @@ enum csv_delimiter {
     DELIMITER_SPACE
 };
 enum bad_rows { BAD_ROWS_STOP, BAD_ROWS_SKIP };
+enum absent_columns { ABSENT_STOP, ABSENT_MISSING };
 /* geo: the share of the change of its parameters that a worker pushes in a push round. AUTO is never on the wire: the
  * chief replaces it (job_settle_merge). */
 enum geo_merge { GEO_MERGE_PADDLE, GEO_MERGE_AVERAGE, GEO_MERGE_AUTO };
@@ -279,6 +280,7 @@ struct job_csv {
     char *missing;              /* a list of texts: markers of missing values */
     enum bad_rows bad_rows;
     uint32_t bad_rows_max;
+    enum absent_columns absent_columns;
     enum data_encoding encoding;
 };
 

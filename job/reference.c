@@ -149,7 +149,7 @@ static const struct section sections[] = {
     {.title = "### Options of a table", .prefix = {JOB_TABLE_PREFIX}},
     {.title = "## data",
      .rows = "data.format data.train data.eval data.scale data.memory_mb data.spill data.bad_rows "
-             "data.bad_rows_max data.encoding",
+             "data.bad_rows_max data.absent_columns data.encoding",
      .words = "data.format",
      .column = "Format",
      .text = "[data.md](data.md) describes each format and each kind of column, with examples.\n"

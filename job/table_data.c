@@ -88,6 +88,12 @@ static bool is_of_stream(const struct job *job)
 }
 
 #define OF_STREAM HEEDED(is_of_stream, "it has no effect without data.order: stream; remove it")
+
+static bool reads_parquet(const struct job *job)
+{
+    return job->data.format == DATA_PARQUET;
+}
+
 #define OF_CLICKS HEEDED(is_of_clicks, "it has no effect without data.synthetic: clicks; remove it")
 #define OF_CSV                                                                                     \
     HEEDED(job_reads_csv, "it is for csv data: data.format: csv, or synthetic with "               \
@@ -95,6 +101,7 @@ static bool is_of_stream(const struct job *job)
 #define OF_VALUES                                                                                  \
     HEEDED(job_reads_values, "it is for data.format: csv or parquet, or synthetic with "           \
                              "data.synthetic: census or clicks; remove it")
+#define OF_PARQUET HEEDED(reads_parquet, "it is for data.format: parquet; remove it")
 #define OF_COLUMNS                                                                                 \
     HEEDED(job_reads_columns, "it is for data.format: csv, libsvm or parquet, or synthetic with "  \
                               "data.synthetic: census or clicks; remove it")
@@ -302,6 +309,13 @@ static const struct job_key keys[] = {
             "or the "
             "evaluation files have more bad rows than this.",
             PER_PROCESS, EXAMPLE("100"), RANGE(0, UINT32_MAX), .fallback = "1000", OF_COLUMNS),
+    JOB_KEY("data.absent_columns", WORD, data.csv.absent_columns,
+            "`parquet`: the effect of a column that the first file has and another one lacks. "
+            "`stop`: it ends the job. `missing`: it is missing in all rows of that file, unless it "
+            "is the label or the weight.",
+            PER_PROCESS, EXAMPLE("missing"),
+            WORDS(WORD("stop", ABSENT_STOP), WORD("missing", ABSENT_MISSING)), .fallback = "stop",
+            OF_PARQUET),
     JOB_KEY("data.encoding", WORD, data.csv.encoding,
             "`csv`, `libsvm`, `parquet`: the words, scales and buckets to use when "
             "[checkpoint.run](#checkpoint) "

@@ -305,8 +305,28 @@ struct parquet_column *parquet_read(struct parquet *p, uint32_t column)
     }
     const struct parquet_part *part = &f->part[column - f->schema.n_children];
     *c = (struct parquet_column){.of = PARQUET_OF_PATH, .name = part->name, .value = part->value};
-    c->type = (struct arrow_type){.kind = ARROW_TEXT, .name = "text"};
+    c->type = part->absent ? (struct arrow_type){.kind = ARROW_NULL, .name = "null"}
+                           : (struct arrow_type){.kind = ARROW_TEXT, .name = "text"};
     return c;
+}
+
+enum err parquet_lacks(struct parquet *p, const char *name, struct errmsg *e)
+{
+    struct parquet_file *f = p->file;
+    const size_t columns = (size_t)f->schema.n_children + f->parts + 2;
+    struct parquet_part *part = mem_extend(f->part, f->parts, 1, sizeof *part);
+    if (!part)
+        return err_memory(e);
+    f->part = part;
+    struct parquet_column *column = mem_resize(f->column, columns, sizeof *column);
+    if (!column)
+        return err_memory(e);
+    f->column = column;
+    part[f->parts] = (struct parquet_part){.name = mem_strdup(name), .absent = true};
+    if (!part[f->parts].name)
+        return err_memory(e);
+    f->parts++;
+    return ERR_OK;
 }
 
 /* ---- pieces ---- */

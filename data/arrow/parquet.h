@@ -26,6 +26,7 @@ struct parquet_column {
 /* A directory of the path, as NAME=VALUE. */
 struct parquet_part {
     char *name, *value; /* value: NULL: null */
+    bool absent;        /* none of the path, but a column that the file lacks, of nulls */
 };
 
 /* A file, as long as a piece of it is in use. */
@@ -83,6 +84,9 @@ enum err parquet_open(struct parquet *p, const char *path, struct errmsg *e) MUS
 /* Read this column of the open file, too, or behind them, of its path: before its first piece. The caller sets the types of a
  * file's. */
 struct parquet_column *parquet_read(struct parquet *p, uint32_t column);
+/* The open file, and no column of its is read yet, lacks this column: it is one of nulls, behind those of the path. Errors:
+ * ERR_NOMEM. */
+enum err parquet_lacks(struct parquet *p, const char *name, struct errmsg *e) MUST_CHECK;
 void parquet_close(struct parquet *p); /* pieces keep what they need of it */
 
 /* Make a Parquet file of lines of csv, or of columns, as struct arrow_module says. Errors: ERR_INPUT: the module is not there; ERR_NOMEM.

@@ -251,6 +251,34 @@ class ParquetTest(TrainCase):
                                  "[label: y, keys: {name: words, max_values: 3}]", "model.layers": "[{linear: {inputs: words}}, sigmoid]"}).wait(2)
         self.assertIn(f'other.parquet: column "words": its type is text, but list of text in {self.tmp}/rows-0.parquet', said.stderr())
 
+    def test_a_column_that_a_later_file_lacks_is_named_or_missing(self):
+        """The third file has one of them, and another one of its path."""
+        self.leave_eval_out()
+        model = self.tmp / "model"
+        self.digest(out=model)
+        said = self.run_on(MODEL, "predict", model, self.tmp / "rows-0.parquet", "--keep=y,town,day,code", "--output=first.parquet")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        (self.tmp / "code=7").mkdir()
+        for columns, path in (("y", "second.parquet"), ("y,town", "code=7/third.parquet")):
+            said = self.run_on(MODEL, "predict", model, self.tmp / "rows-1.parquet", f"--keep={columns}", f"--output={path}")
+            self.assertEqual(said.returncode, 0, said.stderr)
+        columns = "[label: y, number: {name: score, missing: {value: 1}}, key: {name: town, missing: none}, category: day, keys: {name: code, max_values: 2}]"
+        keys = {"data.columns": columns, "model.layers": "[{linear: {inputs: [town, code], name: l}}, {dense: {units: 1, name: d, inputs: [score, day]}}, "
+                "{add: [l, d]}, sigmoid]", "data.missing": "''"}
+        files = [self.tmp / path for path in ("first.parquet", "second.parquet", "code=7/third.parquet")]
+        said = self.launch("--fresh", keys={**keys, "data.train": f"[{files[0]}, {files[1]}]"}).wait(2)
+        self.assertRegex(said.stderr(), r'second.parquet: it has no column "(town|day|code)", which data.columns lists')
+        got = self.digest("--fresh", keys={**keys, "data.train": f"[{', '.join(map(str, files))}]", "data.absent_columns": "missing"})
+        rows = []
+        for i, (path, more) in enumerate(((files[0], {}), (files[1], {"town": "", "day": "", "code": ""}), (files[2], {"day": "", "code": "7"}))):
+            said = self.run_on(MODEL, "predict", model, self.tmp / ("rows-0.parquet" if i == 0 else "rows-1.parquet"), "--keep=y,town,day,code")
+            names, *lines = (line.split(",") for line in said.stdout.splitlines())
+            rows += [",".join(more.get(name, value) for name, value in zip(names, line)) for line in lines]
+        (self.tmp / "all.csv").write_text("\n".join([",".join(names), *rows]) + "\n")
+        self.assertEqual(self.digest("--fresh", out=self.tmp / "csv", keys={**{k: v for k, v in self.CSV.items() if k != "data.eval"}, **keys, "data.train": "all.csv"}), got)
+        said = self.launch("--fresh", keys={**keys, "data.train": f"[{files[1]}, {files[0]}]", "data.absent_columns": "missing"}).wait(2)
+        self.assertRegex(said.stderr(), r'second.parquet: it has no column "(town|day|code)", which data.columns lists')
+
     def test_bad_rows_and_broken_files_are_named_by_row_group(self):
         keys = {"data.columns": "[label: count, number: age]", "model.layers": "[{dense: 1}, sigmoid]"}
         said = self.launch(keys={**keys, "data.missing": "NA"}).wait(2)

@@ -1286,6 +1286,11 @@ static void what_nobody_heeds_beside_the_other_keys_is_refused(void **state)
          "clicks; "
          "remove it",
          {NULL}},
+        {least,
+         "data.absent_columns",
+         "missing",
+         "it is for data.format: parquet; remove it",
+         {NULL}},
         {least, "data.bad_rows", "skip", OF_COLUMNS, {NULL}},
         {least, "data.bad_rows_max", "5", OF_COLUMNS, {NULL}},
         {least, "data.memory_mb", "64", OF_COLUMNS, {NULL}},

@@ -37,6 +37,7 @@
 #include "common/process/paths.h"
 #include "common/process/process_state.h"
 #include "data/arrow/parquet.h"
+#include "data/host_copy.h"
 #include "data/readers.h"
 #include "data/bytes/stream.h"
 #include "data/text/text_encoding.h"
@@ -1054,8 +1055,8 @@ static void say_skipped(const struct csv *c)
         nameless = nameless || !f->skipped_line || f->names.all || !f->rows ? nameless : f;
     }
     if (skipped > 1)
-        log_info("%s: data.header: skip has left out the first line of each of %zu files",
-                 c->reading->key, skipped);
+        dataset_info("%s: data.header: skip has left out the first line of each of %zu files",
+                     c->reading->key, skipped);
     if (nameless && !first && c->reading->unread) {
         if (skipped > 1)
             (void)snprintf(more, sizeof more, " (and the first line of %zu more files)",
@@ -1593,7 +1594,7 @@ static void say_spilled(const struct reading *r, const struct table *t)
 {
     uint64_t bytes = table_spilled_bytes(t);
     if (bytes)
-        log_info(
+        dataset_info(
             "%s: %" PRIu64
             " MiB of its rows are in a file in %s, because data.memory_mb has no room for them%s",
             r->key, (bytes >> 20) + 1, spill_folder(t->spill),
@@ -1660,18 +1661,6 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     return dataset_set_shape(d, r, "data.columns", d->table.rows, 1, &d->table.schema->features, e);
 }
 
-static enum err take_given(struct table_schema *s, const struct reading *r, struct errmsg *e)
-{
-    bool wide = s->wide > 0;
-    enum err err = encoding_given_take(s, r->given, e);
-    if (!err && wide && !s->wide)
-        log_info("numbers with a scale or buckets are rounded to float32 before they are encoded, "
-                 "as in the "
-                 "release that wrote %s; a run with data.encoding: learn encodes them in float64",
-                 r->given->from);
-    return err;
-}
-
 /* ---- a stream ---- */
 
 /* The lesson of all rows for an input, and how it does without; NULL: none. */
@@ -1735,7 +1724,7 @@ static enum err keep_given(struct table_schema *s, const struct reading *r, stru
                            SHOWN(s->input[i].name));
     as_it_is.extends = false;
     kept.given = &as_it_is;
-    enum err err = take_given(s, &kept, e);
+    enum err err = reading_take_given(s, &kept, e);
     return err ? err : schema_place_features(s, e);
 }
 
@@ -1760,7 +1749,7 @@ static enum err csv_load(struct dataset *d, const struct reading *r, struct errm
 {
     struct pool *pool = NULL;
     uint32_t threads = r->look                  ? 1
-                       : r->job->worker.threads ? r->job->worker.threads
+                       : r->job->worker.threads ? host_copy_threads(r->job->worker.threads)
                                                 : cores_usable();
     if (r->eval && !r->schema && !r->before)
         return err_set(e, ERR_STATE, "the training part is read first");
@@ -1769,11 +1758,9 @@ static enum err csv_load(struct dataset *d, const struct reading *r, struct errm
         d->table.schema = table_schema_ref(r->schema);
         d->table.spill = r->spill ? spill_ref(r->spill) : NULL;
     } else {
-        err = schema_of_job(&d->table.schema, r->job, e);
-        if (!err && r->given)
-            err = take_given(d->table.schema, r, e);
+        err = reading_columns(d, r, e);
         if (!err)
-            err = spill_new(&d->table.spill, r->job, e);
+            host_copy_share(d->table.spill);
     }
     if (!err)
         err = pool_new(&pool, threads, e);

@@ -12,6 +12,7 @@
 #include "common/base/printable.h"
 #include "common/base/sha256.h"
 #include "data/leaf_buffer.h"
+#include "data/host_copy.h"
 #include "data/readers.h"
 #include "common/base/rng.h"
 #include "common/math/kernels.h"
@@ -272,8 +273,8 @@ static enum err check_parts(const struct dataset *d, const struct reading *r, ui
     const uint64_t held = d->held.rows - d->held_bad;
     if (left && held) {
         if (!r->look)
-            log_info("%s: %" PRIu64 " of %" PRIu64 " rows of data.train are held out", key,
-                     d->held.rows, d->held.noted);
+            dataset_info("%s: %" PRIu64 " of %" PRIu64 " rows of data.train are held out", key,
+                         d->held.rows, d->held.noted);
         return ERR_OK;
     }
     return err_set(
@@ -353,12 +354,21 @@ enum err dataset_load(struct dataset *d, const struct job *job, int eval, uint32
     return load(d, &r, e);
 }
 
+static enum err load_train(struct dataset *d, const struct reading *r, struct errmsg *e)
+{
+    *d = (struct dataset){.rows = 0};
+    enum err err = host_copy_load(d, r, load, e);
+    if (err)
+        dataset_close(d);
+    return err;
+}
+
 enum err dataset_load_given(struct dataset *d, const struct job *job,
                             const struct encoding_given *given, uint32_t classes, struct errmsg *e)
 {
     struct reading r = reading_of(job, 0, classes);
     r.given = given;
-    return load(d, &r, e);
+    return load_train(d, &r, e);
 }
 
 enum err dataset_load_unfitted(struct dataset *d, const struct job *job, uint32_t classes,
@@ -366,7 +376,7 @@ enum err dataset_load_unfitted(struct dataset *d, const struct job *job, uint32_
 {
     struct reading r = reading_of(job, 0, classes);
     r.unfitted = true;
-    return load(d, &r, e);
+    return load_train(d, &r, e);
 }
 
 /* The fingerprint of the rows that are held out: of that of all rows, and which of them they are. */
@@ -613,15 +623,19 @@ enum err dataset_look_given(struct dataset_look *out, struct job *job,
 
 void dataset_close(struct dataset *d)
 {
-    mem_free(d->held.bits);
+    if (!d->copied) {
+        mem_free(d->held.bits);
+        mem_free(d->x);
+        mem_free(d->labels);
+        mem_free(d->x_float);
+        mem_free(d->y_float);
+    }
     mem_free(d->row);
-    mem_free(d->x);
-    mem_free(d->labels);
-    mem_free(d->x_float);
-    mem_free(d->y_float);
     stream_rows_free(d->stream);
     table_close(&d->table);
     contents_close(&d->contents);
+    if (d->copied || d->refused)
+        host_copy_leave();
     *d = (struct dataset){0};
 }
 

@@ -49,6 +49,9 @@ struct dataset {
     /* of the files; a look has none. Of an eval part whose rows are in another set: the fingerprint alone */
     struct contents contents;
     struct job_augment augment; /* for the training part */
+    bool
+        copied; /* held.bits, x to y_float, and the table's cells are in the host's copy (host_copy.h) */
+    bool refused; /* they were to be, and this process still has its place there */
 };
 
 /* Load job->data's train (eval = 0) or eval (eval = 1) part, and check it against the model's input shape and, for

@@ -73,6 +73,21 @@ struct reader_type {
 JOB_FORMATS(READER_TYPE, JOB_NO_ALIAS)
 #undef READER_TYPE
 
+/* The encoding that r->given has; the log says what differs by its release. Errors: as encoding_given_take. */
+enum err reading_take_given(struct table_schema *s, const struct reading *r,
+                            struct errmsg *e) MUST_CHECK;
+/* Begin the table of the training part: its columns, and its memory. Errors: as dataset_load_given. */
+enum err reading_columns(struct dataset *d, const struct reading *r, struct errmsg *e) MUST_CHECK;
+
+/* ---- host_copy.c ---- */
+
+/* Load the training part as this process's part in the host's copy (host_copy.h) is. load: as a process reads it by itself. *d has its
+ * final place. Errors: as dataset_load_given. */
+enum err host_copy_load(struct dataset *d, const struct reading *r,
+                        enum err (*load)(struct dataset *d, const struct reading *r,
+                                         struct errmsg *e),
+                        struct errmsg *e) MUST_CHECK;
+
 /* All rows of data.train are there, in a table not scaled yet: find those that are held out, unless the reader has noted them, and
  * what the others have. learning: categories have learned the words of all rows; they forget those that no other row has, and
  * d->table.renumber is set. Errors: ERR_INPUT: one of the parts has no row; ERR_NOMEM; ERR_DISK. */
@@ -83,6 +98,14 @@ enum err dataset_hold_out(struct dataset *d, const struct reading *r, bool learn
 bool dataset_has_classes(const struct job *job);
 /* Log a warning about the data. A look remembers its first one, for its caller. */
 void dataset_warn(const struct reading *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The same for a line that is no warning. */
+void dataset_info(const char *fmt, ...) PRINTF_LIKE(1, 2);
+/* From now on these lines are kept, or no more; none is kept so far. Thread: the one that begins to read. */
+void reading_keep_said(bool keeps);
+/* A view. NULL: none is kept. */
+const char *reading_said(size_t *bytes);
+/* Log lines that another process has kept. */
+void reading_say_again(const char *text, size_t bytes);
 
 /* Set the number and the shape of rows. `from`: the source of the shape, for messages. Errors: ERR_INPUT: the
  * model's input has another shape. */

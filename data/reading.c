@@ -1,5 +1,6 @@
 /* The parts that the readers of all formats share: room for rows, warnings about the data, and facts about the rows seen. */
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "common/base/mem.h"
 #include "common/base/printable.h"
 #include "data/dataset.h"
+#include "data/meaning/encoding_given.h"
 
 bool dataset_has_classes(const struct job *job)
 {
@@ -55,6 +57,52 @@ enum err dataset_alloc(struct dataset *d, const struct reading *r, const char *f
     return dataset_alloc_as(d, r, from, rows, rank, shape, false, false, e);
 }
 
+static struct {
+    pthread_mutex_t lock;
+    bool keeps;
+    char *text; /* lines, each with a first byte 'w' or 'i', and a NUL */
+    size_t bytes, capacity;
+} said = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void keep_said(char kind, const char *text)
+{
+    const size_t bytes = strlen(text) + 1;
+    pthread_mutex_lock(&said.lock);
+    char *grown =
+        said.keeps ? mem_grow(said.text, &said.capacity, said.bytes + 1 + bytes, 1) : NULL;
+    if (grown) { /* else a line of the others' logs is missing */
+        said.text = grown;
+        grown[said.bytes] = kind;
+        memcpy(grown + said.bytes + 1, text, bytes);
+        said.bytes += 1 + bytes;
+    }
+    pthread_mutex_unlock(&said.lock);
+}
+
+void reading_keep_said(bool keeps)
+{
+    mem_free(said.text);
+    said.text = NULL;
+    said.bytes = said.capacity = 0;
+    said.keeps = keeps;
+}
+
+const char *reading_said(size_t *bytes)
+{
+    *bytes = said.bytes;
+    return said.text;
+}
+
+void reading_say_again(const char *text, size_t bytes)
+{
+    for (const char *end = text + bytes; text < end; text += strlen(text) + 1) {
+        if (text[0] == 'w')
+            log_warn("%s", text + 1);
+        else
+            log_info("%s", text + 1);
+    }
+}
+
 void dataset_warn(const struct reading *r, const char *fmt, ...)
 {
     struct errmsg text;
@@ -63,8 +111,20 @@ void dataset_warn(const struct reading *r, const char *fmt, ...)
     (void)printable_vformat(text.text, sizeof text.text, fmt, args);
     va_end(args);
     log_warn("%s", text.text);
+    keep_said('w', text.text);
     if (r->look && !r->look->warning.text[0])
         r->look->warning = text;
+}
+
+void dataset_info(const char *fmt, ...)
+{
+    struct errmsg text;
+    va_list args;
+    va_start(args, fmt);
+    (void)printable_vformat(text.text, sizeof text.text, fmt, args);
+    va_end(args);
+    log_info("%s", text.text);
+    keep_said('i', text.text);
 }
 
 void dataset_see(struct dataset_seen *s, float label, float weight)
@@ -77,6 +137,28 @@ void dataset_see(struct dataset_seen *s, float label, float weight)
     s->weighs |= weight > 0;
     if (label >= 0 && label < DATASET_SEEN_CLASSES && label == floorf(label))
         s->classes[(uint32_t)label / 64] |= UINT64_C(1) << (uint32_t)label % 64;
+}
+
+enum err reading_take_given(struct table_schema *s, const struct reading *r, struct errmsg *e)
+{
+    bool wide = s->wide > 0;
+    enum err err = encoding_given_take(s, r->given, e);
+    if (!err && wide && !s->wide)
+        log_info("numbers with a scale or buckets are rounded to float32 before they are encoded, "
+                 "as in the "
+                 "release that wrote %s; a run with data.encoding: learn encodes them in float64",
+                 r->given->from);
+    return err;
+}
+
+enum err reading_columns(struct dataset *d, const struct reading *r, struct errmsg *e)
+{
+    enum err err = schema_of_job(&d->table.schema, r->job, e);
+    if (!err && r->given)
+        err = reading_take_given(d->table.schema, r, e);
+    if (!err)
+        err = spill_new(&d->table.spill, r->job, e);
+    return err;
 }
 
 /* The shape of rows, and what it tells the job. Apart from dataset.c, so that a program that reads a trained model needs no

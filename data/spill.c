@@ -28,6 +28,8 @@ struct spill {
     /* the limit of bytes in memory, and their present number */
     uint64_t budget_bytes, memory_bytes;
     uint64_t file_bytes;
+    int common_fd; /* -1: none; else it has the bytes before `common_bytes`, and the process's own file the others */
+    uint64_t common_bytes; /* UINT64_MAX until spill_shared */
 };
 
 /* ---- faults ---- */
@@ -53,7 +55,7 @@ enum err spill_new(struct spill **out, const struct job *job, struct errmsg *e)
     struct spill *s = mem_zalloc(1, sizeof *s);
     if (!s)
         return err_memory(e);
-    *s = (struct spill){.refs = 1, .fd = -1, .folder = mem_strdup(folder)};
+    *s = (struct spill){.refs = 1, .fd = -1, .common_fd = -1, .folder = mem_strdup(folder)};
     s->budget_bytes = job->data.memory_mb ? (uint64_t)job->data.memory_mb * MIB
                                           : cgroup_memory_bytes() / MEMORY_PART;
     if (!s->folder) {
@@ -79,6 +81,36 @@ void spill_unref(struct spill *s)
         close(s->fd);
     mem_free(s->folder);
     mem_free(s);
+}
+
+/* ---- a common file ---- */
+
+void spill_share(struct spill *s, uint32_t processes, int fd)
+{
+    assert(s->file_bytes == 0);
+    if (__builtin_mul_overflow(s->budget_bytes, processes, &s->budget_bytes))
+        s->budget_bytes = UINT64_MAX;
+    s->common_fd = fd;
+    s->common_bytes = fd < 0 ? 0 : UINT64_MAX;
+}
+
+void spill_shared(struct spill *s, uint64_t bytes)
+{
+    s->common_bytes = s->file_bytes = bytes;
+}
+
+uint64_t spill_bytes(const struct spill *s)
+{
+    return s->file_bytes;
+}
+
+/* The file that has the place *at, which becomes the place there. */
+static int file_of(const struct spill *s, uint64_t *at)
+{
+    if (*at < s->common_bytes)
+        return s->common_fd;
+    *at -= s->common_bytes;
+    return s->fd;
 }
 
 /* ---- room ---- */
@@ -139,9 +171,10 @@ static int make_file(const struct spill *s)
 
 enum err spill_reserve(struct spill *s, uint64_t bytes, uint64_t *at, struct errmsg *e)
 {
-    if (s->fd < 0)
+    const bool own = s->file_bytes >= s->common_bytes;
+    if (own && s->fd < 0)
         s->fd = make_file(s);
-    if (s->fd < 0)
+    if (own && s->fd < 0)
         return cannot_write(s, e);
     *at = s->file_bytes;
     s->file_bytes += bytes;
@@ -158,7 +191,8 @@ const char *spill_folder(const struct spill *s)
 enum err spill_write(struct spill *s, uint64_t at, const void *data, size_t bytes, struct errmsg *e)
 {
     bool fails = bytes && fail_point_hit(&fail);
-    return fails || files_put_at(s->fd, data, bytes, at) < bytes ? cannot_write(s, e) : ERR_OK;
+    const int fd = file_of(s, &at);
+    return fails || files_put_at(fd, data, bytes, at) < bytes ? cannot_write(s, e) : ERR_OK;
 }
 
 static enum err cannot_read(const struct spill *s, const char *why, struct errmsg *e)
@@ -175,7 +209,8 @@ enum err spill_changed(const struct spill *s, struct errmsg *e)
 
 enum err spill_read(const struct spill *s, uint64_t at, void *data, size_t bytes, struct errmsg *e)
 {
-    ssize_t n = bytes && fail_point_hit(&fail) ? -1 : files_get_at(s->fd, data, bytes, at);
+    const int fd = file_of(s, &at);
+    ssize_t n = bytes && fail_point_hit(&fail) ? -1 : files_get_at(fd, data, bytes, at);
     if (n < 0)
         return cannot_read(s, strerror(errno), e);
     return (size_t)n == bytes ? ERR_OK : cannot_read(s, "the file ends before them", e);
@@ -186,10 +221,12 @@ bool spill_waits(const struct spill *s, uint64_t at)
 {
     char byte;
     struct iovec one = {&byte, 1};
-    return preadv2(s->fd, &one, 1, (off_t)at, RWF_NOWAIT) < 0 && errno == EAGAIN;
+    const int fd = file_of(s, &at);
+    return preadv2(fd, &one, 1, (off_t)at, RWF_NOWAIT) < 0 && errno == EAGAIN;
 }
 
 void spill_want(const struct spill *s, uint64_t at, size_t bytes)
 {
-    (void)posix_fadvise(s->fd, (off_t)at, (off_t)bytes, POSIX_FADV_WILLNEED);
+    const int fd = file_of(s, &at);
+    (void)posix_fadvise(fd, (off_t)at, (off_t)bytes, POSIX_FADV_WILLNEED);
 }

@@ -18,6 +18,15 @@ enum err spill_new(struct spill **s, const struct job *job, struct errmsg *e) MU
 struct spill *spill_ref(struct spill *s);
 void spill_unref(struct spill *s);
 
+/* Processes that have one copy of the training rows (host_copy.h): the budget is that of all of them, and what is reserved is in the
+ * file `fd`, which all of them have; it stays open. */
+void spill_share(struct spill *s, uint32_t processes, int fd);
+/* The first `bytes` of the common file are the rows of all, and do not change any more: what is reserved from now on is in a file of
+ * this process. */
+void spill_shared(struct spill *s, uint64_t bytes);
+/* So many bytes are reserved. */
+uint64_t spill_bytes(const struct spill *s);
+
 /* Reserve so many more bytes of memory, until they are given back. False: the budget is used up. */
 bool spill_take_memory(struct spill *s, uint64_t bytes);
 void spill_give_memory(struct spill *s, uint64_t bytes);

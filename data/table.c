@@ -275,10 +275,12 @@ enum err table_append(struct table *t, const uint32_t *cells, uint64_t rows, str
 
 void table_close(struct table *t)
 {
-    for (uint64_t i = 0; i < t->chunks; i++) {
+    for (uint64_t i = 0; i < t->chunks && !t->lent; i++) {
         free_cells(t, &t->chunk[i]);
         mem_free(t->chunk[i].begin);
     }
+    if (t->lent)
+        spill_give_memory(t->spill, t->lent_bytes);
     mem_free(t->chunk);
     for (uint32_t i = 0; t->renumber && i < t->schema->inputs; i++)
         mem_free(t->renumber[i]);
@@ -331,6 +333,27 @@ enum err table_look(const struct table *t, uint64_t row, uint64_t *n, uint32_t *
     *n = held;
     *cells = buffer;
     return look_in_file(t, row, held, buffer, e);
+}
+
+size_t table_chunk_cells(const struct table *t, uint64_t chunk)
+{
+    return t->chunk[chunk].cells ? bytes_in(t, chunk) / sizeof(uint32_t) : 0;
+}
+
+/* The budget, which all processes of the host have together, counts them in each of them. */
+void table_lend(struct table *t)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < t->chunks; i++) {
+        struct table_chunk *c = &t->chunk[i];
+        if (c->cells && c->room)
+            spill_give_memory(t->spill, bytes_for(t, c, c->room));
+        if (c->cells)
+            bytes += bytes_for(t, c, table_chunk_cells(t, i));
+        c->room = 0;
+    }
+    t->lent = true;
+    t->lent_bytes = spill_take_memory(t->spill, bytes) ? bytes : 0;
 }
 
 static bool waits(const struct table *t, uint64_t row)

@@ -83,10 +83,10 @@ static enum err train_place(struct train *t, struct errmsg *e)
 }
 
 /* The least number of descriptors with which each process of a job on this host begins to train. The launcher has two for each
- * process, and some that were counted in running ones. It hands down two sockets, a pipe and the token. */
+ * process, and some that were counted in running ones. It hands down two sockets, a pipe, the token and two files of rows. */
 static uint32_t train_descriptors(const struct train *t)
 {
-    enum { LAUNCHER = 20, HANDED = 4 };
+    enum { LAUNCHER = 20, HANDED = 6 };
     uint32_t share = t->here.cores > t->options.ps ? t->here.cores / t->options.ps : 1;
     uint32_t threads = t->job.ps.threads ? t->job.ps.threads : share;
     uint32_t trainers = options_trainers(&t->options), shards = t->options.ps * threads;

@@ -17,6 +17,7 @@
 #include "common/process/files.h"
 #include "common/process/paths.h"
 #include "common/process/signals.h"
+#include "data/host_copy.h"
 #include "worker/chief/host.h"
 #include "worker/control/cut_reader.h"
 #include "worker/control/progress.h"
@@ -281,6 +282,8 @@ static enum err load_rows(struct process *p, struct errmsg *e)
         err = fit_rows(p, e);
     if (!err)
         err = taught_agree(&p->taught, &p->job, &p->data, p->flags.progress_fd, &p->encoding, e);
+    if (!err)
+        host_copy_encoded(p->encoding);
     return err;
 }
 

@@ -12,6 +12,7 @@
 #include "common/process/cgroup.h"
 #include "common/process/output.h"
 #include "common/process/dirlock.h"
+#include "data/host_copy.h"
 
 static enum err who_am_i(struct process *p, struct errmsg *e)
 {
@@ -44,6 +45,7 @@ static enum err who_am_i(struct process *p, struct errmsg *e)
 enum err process_begin(struct process *p, struct errmsg *e)
 {
     const struct flags *f = &p->flags;
+    host_copy_begin(f->rows);
     enum err err = auth_load(f->auth, f->token_fd, f->token_file, &f->tls, e);
     if (!err)
         err = who_am_i(p, e);

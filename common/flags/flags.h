@@ -47,6 +47,7 @@ struct flags {
     int listen_fd;   /* a listening socket from the launcher; -1: bind one */
     int progress_fd; /* the chief writes progress for the launcher here, as JSON lines; -1: off */
     int lock_fd; /* the chief's: an open file DIR/lock, locked by a launcher or `rank`; -1: none */
+    const char *rows; /* as host_copy_begin takes it; "": none */
     bool find_learning_rate;
     bool doctor, doctor_json; /* check, do not train */
     /* "PS,WORKERS,EVALUATORS": the launcher's check before it starts them */

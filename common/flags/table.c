@@ -282,6 +282,9 @@ const struct flag flags_table[] = {
         "write progress to this descriptor, as lines of JSON"),
     ROW("lock_fd", FLAG_NUMBER, FLAGS_WORKER, "N",
         "the lock of the output directory is this descriptor"),
+    ROW("rows", FLAG_TEXT, FLAGS_WORKER, "FDS",
+        "have one copy of the training rows with the host's other\n"
+        "processes: MEMORY_FD,SPILL_FD,PROCESSES"),
     ROW("fault", FLAG_TEXT, FLAGS_PROCESS, "FAULT", /* see common/process/fault.h */
         "for tests: misbehave, such as nan:7"),
     ROW("print_job_reference", FLAG_ON, FLAGS_PROCESS, NULL, NULL),
@@ -374,6 +377,7 @@ void flags_process(struct flags *f)
         .listen_fd = (int)flags_number("listen_fd"),
         .progress_fd = (int)flags_number("progress_fd"),
         .lock_fd = (int)flags_number("lock_fd"),
+        .rows = flags_text("rows"),
         .find_learning_rate = flags_on("find_learning_rate"),
         .doctor = flags_on("doctor"),
         .doctor_json = flags_on("json"),

@@ -31,20 +31,23 @@ enum { TELL_MS = 1000 };
 
 static struct {
     _Atomic bool reads;
-    _Atomic uint64_t bytes, rows;
+    _Atomic uint64_t own_bytes, own_rows;
+    _Atomic uint64_t *_Atomic bytes, *_Atomic rows; /* own_.., or as loading_share sets them */
     _Atomic int64_t told_ms;
     uint64_t of_bytes;
     int64_t began_ms;
     void (*tell)(void *ctx, const struct loading *now);
     void *ctx;
-} load;
+} load = {.bytes = &load.own_bytes, .rows = &load.own_rows};
 
 void loading_begin(uint64_t of_bytes, void (*tell)(void *ctx, const struct loading *now), void *ctx)
 {
     load.of_bytes = of_bytes;
     load.tell = tell;
     load.ctx = ctx;
-    load.bytes = load.rows = 0;
+    load.bytes = &load.own_bytes;
+    load.rows = &load.own_rows;
+    load.own_bytes = load.own_rows = 0;
     load.began_ms = clock_now_ms();
     load.told_ms = load.began_ms;
     load.reads = true;
@@ -55,13 +58,23 @@ void loading_end(void)
     load.reads = false;
 }
 
+void loading_share(_Atomic uint64_t *bytes, _Atomic uint64_t *rows)
+{
+    if (!bytes) {
+        load.own_bytes = *load.bytes;
+        load.own_rows = *load.rows;
+    }
+    load.bytes = bytes ? bytes : &load.own_bytes;
+    load.rows = rows ? rows : &load.own_rows;
+}
+
 bool loading_now(struct loading *out)
 {
     if (!load.reads)
         return false;
     double since_s = (double)(clock_now_ms() - load.began_ms) / 1000;
     *out = (struct loading){
-        .bytes = load.bytes, .of_bytes = load.of_bytes, .rows = load.rows, .left_s = NAN};
+        .bytes = *load.bytes, .of_bytes = load.of_bytes, .rows = *load.rows, .left_s = NAN};
     if (out->of_bytes && out->bytes > out->of_bytes)
         out->bytes = out->of_bytes; /* the beginning of a file was read twice */
     if (out->of_bytes && out->bytes)
@@ -73,7 +86,7 @@ void loading_read(uint64_t bytes)
 {
     if (!load.reads)
         return;
-    load.bytes += bytes;
+    *load.bytes += bytes;
     int64_t now_ms = clock_now_ms(), told_ms = load.told_ms;
     struct loading now;
     bool due = load.tell && now_ms - told_ms >= TELL_MS;
@@ -84,7 +97,7 @@ void loading_read(uint64_t bytes)
 void loading_rows(uint64_t rows)
 {
     if (load.reads)
-        load.rows += rows;
+        *load.rows += rows;
 }
 
 /* ---- other workers ---- */

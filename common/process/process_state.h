@@ -1,6 +1,7 @@
 /* The state of a process, as shown in /status and by the metric gradwire_state; and how far it has read its data. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,6 +40,10 @@ void loading_end(void);
 /* Bytes and rows were read; no effect before loading_begin. Thread: any. */
 void loading_read(uint64_t bytes);
 void loading_rows(uint64_t rows);
+
+/* From now on both counts are there, in memory that several processes share, of which one reads for all. NULL: they are this process's
+ * again, and begin with what was counted there. Thread: the one of loading_begin, while no other reads. */
+void loading_share(_Atomic uint64_t *bytes, _Atomic uint64_t *rows);
 
 /* False: this process reads no data now. Thread: any. */
 bool loading_now(struct loading *out);

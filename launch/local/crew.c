@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -55,6 +56,38 @@ void args_add_handed(struct args *a, const struct handed *fds)
         args_add(a, "--progress_fd=%d", fds->progress);
     if (fds->lock >= 0)
         args_add(a, "--lock_fd=%d", fds->lock);
+    if (fds->rows_processes)
+        args_add(a, "--rows=%d,%d,%" PRIu32, fds->rows[0], fds->rows[1], fds->rows_processes);
+}
+
+void rows_open(struct handed *h, const char *folder, uint32_t processes)
+{
+    enum { HEAD_BYTES = 4096 }; /* as in data/host_copy.h */
+    const char *tmp = getenv("TMPDIR");
+    char path[PATH_MAX];
+    folder = folder ? folder : tmp && *tmp ? tmp : "/tmp";
+    h->rows_processes = 0;
+    h->rows[0] = processes > 1 ? memfd_create("gradwire-rows", MFD_CLOEXEC) : -1;
+    h->rows[1] = -1;
+    if (h->rows[0] < 0)
+        return;
+    if (ftruncate(h->rows[0], HEAD_BYTES) != 0) {
+        files_close(&h->rows[0]);
+        return;
+    }
+    h->rows_processes = processes;
+    if ((size_t)snprintf(path, sizeof path, "%s/gradwire-rows-XXXXXX", folder) >= sizeof path)
+        return;
+    h->rows[1] = mkostemp(path, O_CLOEXEC);
+    if (h->rows[1] >= 0)
+        (void)unlink(path);
+}
+
+void rows_close(struct handed *h)
+{
+    files_close(&h->rows[0]);
+    files_close(&h->rows[1]);
+    h->rows_processes = 0;
 }
 
 void argv_free(char **argv)
@@ -89,6 +122,8 @@ static _Noreturn void child_become(const struct child *c, int in_fd, const struc
     child_keep_fd(c->handed.progress);
     child_keep_fd(c->handed.http);
     child_keep_fd(c->handed.lock);
+    for (int i = 0; i < 2 && c->handed.rows_processes; i++)
+        child_keep_fd(c->handed.rows[i]);
     signals_reset();
     if (c->again)
         (void)setenv(PROCESS_AGAIN, "1", 1);
@@ -278,6 +313,8 @@ void crew_close(struct crew *c)
         if (c->local_place && c->process[i].place)
             local_leave(&c->local_place[i]);
     }
+    if (c->local_place)
+        rows_close(&c->rows);
     mem_free(c->local_place);
     mem_free(c->process);
     mem_free(c->ps_hosts);
@@ -405,6 +442,7 @@ enum err crew_settle_here(struct crew *c, const struct options *o, const struct 
     c->local_place = mem_zalloc(c->n, sizeof *c->local_place);
     if (!c->local_place)
         return err_memory(e);
+    rows_open(&c->rows, job->data.spill, c->n - o->ps);
     for (uint32_t i = 0; !err && i < c->n; i++)
         err = local_settle(&c->process[i], &c->local_place[i], &c->guardian, e);
     if (err)
@@ -415,6 +453,10 @@ enum err crew_settle_here(struct crew *c, const struct options *o, const struct 
             fds->progress = progress_fd;
         if (i == c->chief)
             fds->lock = lock_fd;
+        if (!is_ps(&c->process[i])) {
+            memcpy(fds->rows, c->rows.rows, sizeof fds->rows);
+            fds->rows_processes = c->rows.rows_processes;
+        }
         err = crew_make_argv(c, i, o, job, site, NULL, fds, e);
     }
     return err;

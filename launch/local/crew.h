@@ -27,10 +27,16 @@ void argv_free(char **argv); /* takes NULL, too */
 /* Descriptors that a process inherits; -1: none. */
 struct handed {
     int listen, http, progress;
+    int rows[2]; /* a worker's, for the host's copy of the rows (data/host_copy.h): memory, spill */
+    uint32_t rows_processes; /* that have it; 0: there is none */
     int lock;              /* the open file DIR/lock, which this process has locked: the chief's */
     uint16_t http_port;    /* of `http` */
     const char *http_name; /* the user's name for the address of `http`; NULL: none */
 };
+/* Make the files of the host's copy of the rows, for so many processes, and note them; none for fewer than two, or on a system
+ * without memfd. folder: data.spill; NULL: TMPDIR, or /tmp. They are the caller's (rows_close), and each process inherits them. */
+void rows_open(struct handed *h, const char *folder, uint32_t processes);
+void rows_close(struct handed *h);
 /* Add the flags that tell the process the numbers of its descriptors. */
 void args_add_handed(struct args *a, const struct handed *fds);
 
@@ -86,6 +92,7 @@ struct crew {
     char *ps_hosts, *worker_hosts;
     const char *token_flag; /* "--token_file=FILE" for each process; NULL: none. Not owned */
     struct guardian guardian;
+    struct handed rows;              /* those of the host's copy, for all processes here */
     struct local_place *local_place; /* (n); NULL: the processes run on other hosts */
 };
 

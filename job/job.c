@@ -218,6 +218,24 @@ bool job_evaluates(const struct job *job)
     return job_eval_files(job) || job_holds_rows_out(job) || job->data.format == DATA_SYNTHETIC;
 }
 
+static enum err check_progressive(struct job_reader *r)
+{
+    const struct job *job = r->job;
+    const bool on = job->metrics.progressive;
+    const struct job_rule rules[] = {
+        {on && !has_metric(job, METRIC_AUC), "metrics.progressive", NULL,
+         "it computes the auc of training; add auc to model.metrics, or remove it"},
+        {on && job->training.update == UPDATE_GEO, "metrics.progressive", NULL,
+         "with training.update: geo each worker trains by itself between pushes, and its "
+         "predictions are not those of the job; allowed: false, or another training.update"},
+        {on && job_has_weights(job), "metrics.progressive", NULL,
+         "it counts rows, and the rows of this job have weights (data.columns); allowed: false, or "
+         "no column of kind weight"},
+        {0},
+    };
+    return job_check_rules(r, NULL, rules);
+}
+
 static enum err check_monitor(struct job_reader *r)
 {
     static const char none[] =
@@ -556,11 +574,11 @@ static enum err apply_sets(struct job_node *root, const char *const *sets, size_
 static enum err read_tree(struct job_reader *r, const struct job_node *root)
 {
     static enum err (*const checks[])(struct job_reader *) = {
-        job_settle_inputs,    check_trainable,     settle_rate,      job_settle_tables,
-        check_optimizer,      settle_microbatches, job_check_update, check_source,
-        check_validation,     check_order,         check_augment,    job_check_csv,
-        check_compression,    check_monitor,       check_unused,     job_check_tables,
-        job_check_embeddings,
+        job_settle_inputs, check_trainable,      settle_rate,       job_settle_tables,
+        check_optimizer,   settle_microbatches,  job_check_update,  check_source,
+        check_validation,  check_order,          check_augment,     job_check_csv,
+        check_compression, check_monitor,        check_progressive, check_unused,
+        job_check_tables,  job_check_embeddings,
     };
     enum err err = job_read(r, root);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !err; i++)

@@ -67,7 +67,7 @@ enum job_labels {
     ALIAS(MEAN_SQUARED_ERROR, mean_squared_error, mse)                                             \
     X(AUC, auc, HIGHER,                                                                            \
       "The area under the ROC curve. It is computed exactly, over all rows of an evaluation. "     \
-      "Training steps do not report it.")                                                          \
+      "Training reports it only with `metrics.progressive`.")                                      \
     X(PRECISION, precision, HIGHER,                                                                \
       "Of the examples predicted to be positive, the share that are positive.")                    \
     X(RECALL, recall, HIGHER,                                                                      \
@@ -390,6 +390,9 @@ struct job {
     struct {
         uint32_t every_steps; /* 0: at the ends of epochs alone */
     } evaluate;
+    struct {
+        bool progressive;
+    } metrics;
     struct {
         enum codec push, reply;
         float push_ratio; /* for top_k */

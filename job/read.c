@@ -833,7 +833,11 @@ static enum err read_entry(struct job_reader *r, const struct job_node *node, co
             return ERR_OK;
         if (node->kind == NODE_MAP)
             return read_map(r, node, path);
-        return job_refuse(r, node, path, "it must be a map of keys, like {key: value}");
+        char model[JOB_PATH_MAX];
+        (void)snprintf(model, sizeof model, "model.%.100s", path);
+        return job_refuse(r, node, path, "it must be a map of keys, like {key: value}%s%s%s",
+                          job_key_find(model) ? "; did you mean " : "",
+                          job_key_find(model) ? model : "", job_key_find(model) ? "?" : "");
     }
     char hint[ALLOWED_BYTES];
     job_key_hint(path, hint, sizeof hint);

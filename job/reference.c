@@ -247,6 +247,13 @@ static const struct section sections[] = {
          "`every_steps` evaluates\n"
          "within it, too "
          "([early-stopping.md](../guides/early-stopping.md#evaluate-within-an-epoch))."},
+    {.title = "## metrics",
+     .text = "In one pass over a log in the order of time, each row tests the model before the "
+             "model learns from it.\n"
+             "`loss`, `logloss`, `normalized_entropy` and `calibration` of training are always "
+             "those of such predictions.\n"
+             "`progressive: true` adds `auc`: "
+             "[semantics.md](../explanation/semantics.md#loss-and-metrics)."},
     {.title = "## early_stopping",
      .rows = "early_stopping.patience early_stopping.min_delta early_stopping.start_from_epoch "
              "early_stopping.restore_best_weights",

@@ -198,6 +198,10 @@ static const struct job_key keys[] = {
             EXAMPLE("1000"), RANGE(0, UINT32_MAX), .fallback = "0",
             HEEDED(job_evaluates, "there is nothing to evaluate on; set data.eval or "
                                   "data.validation, or remove it")),
+    JOB_KEY("metrics.progressive", BOOL, metrics.progressive,
+            "Compute the `auc` of training, too: of rows as they are predicted before they are "
+            "trained on.",
+            EXAMPLE("true"), .identity = true, .fallback = "false"),
     JOB_KEY("training.staleness", U32, training.staleness,
             "`ssp`: the most batches by which a worker may be ahead of the slowest worker when it "
             "begins a batch. 0: workers wait for each other after each batch.",

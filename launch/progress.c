@@ -42,6 +42,7 @@ static void progress_metrics(struct progress_event *event, const json_t *list)
         progress_text(m->name, sizeof m->name, one, "name");
         m->train = json_number_at(one, "train");
         m->eval = json_number_at(one, "eval");
+        m->of_training = !json_object_get(one, "eval");
         event->n_of_epoch = i + 1;
     }
 }
@@ -314,7 +315,8 @@ static void line_add_evaluated(struct line *l, const struct progress_event *even
         return;
     for (const struct progress_metric *m = event->of_epoch; m < event->of_epoch + event->n_of_epoch;
          m++)
-        line_add_metric(l, ", ", m->eval, m->name);
+        if (!m->of_training)
+            line_add_metric(l, ", ", m->eval, m->name);
 }
 
 static void line_add_best(struct line *l, const struct progress_event *event)

@@ -28,7 +28,7 @@ enum {
     PROGRESS_LINE_BYTES = 8192,
     PROGRESS_TEXT_BYTES = 512,
     PROGRESS_NAME_BYTES = 48,
-    PROGRESS_METRICS_MAX = 8,
+    PROGRESS_METRICS_MAX = 9,
     PROGRESS_LOADING_MAX = 17
 };
 
@@ -47,6 +47,7 @@ enum progress_type {
 struct progress_metric {
     char name[PROGRESS_NAME_BYTES];
     double train, eval; /* NAN: undefined or missing */
+    bool of_training;   /* an evaluation does not have it */
 };
 
 /* The best epoch so far, if the job has training.monitor. */

@@ -14,12 +14,21 @@ struct results results_of(const struct job *job, const struct evaluation *found)
     return r;
 }
 
+static const char auc_error[] = "auc_error";
+
+static double known(double error)
+{
+    return error > 0 ? error : 0;
+}
+
 struct evaluation evaluation_of_sums(const struct job *job, double examples, double loss,
                                      const double *metric)
 {
     struct evaluation found = {.loss = examples > 0 ? loss / examples : NAN};
     for (uint32_t i = 0; i < job->model.metrics; i++)
         found.metric[i] = metric_value(job, i, metric, examples);
+    if (examples > 0 && metric_progressive(job))
+        found.auc_error = known(metric[metric_sums(job) - 1]);
     return found;
 }
 
@@ -30,6 +39,7 @@ struct evaluation evaluation_read(const struct job *job, const json_t *from,
     struct evaluation found = {.loss = number(from, names.of[0].name)};
     for (uint32_t i = 1; i < names.n; i++)
         found.metric[i - 1] = number(from, names.of[i].name);
+    found.auc_error = known(number(from, auc_error));
     return found;
 }
 
@@ -40,6 +50,8 @@ json_t *evaluation_add_json(json_t *take_object, const struct job *job,
     bool ok = true;
     for (uint32_t i = 0; i < r.n; i++)
         json_put(take_object, r.of[i].name, json_number(r.of[i].value), &ok);
+    if (found && found->auc_error > 0)
+        json_put(take_object, auc_error, json_number(found->auc_error), &ok);
     return json_whole(take_object, ok);
 }
 

@@ -12,6 +12,8 @@
 struct evaluation {
     uint64_t step;
     double loss, metric[METRICS_MAX]; /* the job's metrics in their order; NAN: not defined */
+    double
+        auc_error; /* metrics.progressive: the exact auc differs from auc by this at most; 0: auc is exact, or not known */
 };
 
 /* The result of the model that drew the rows (data.synthetic: clicks): no evaluation can be better, except by

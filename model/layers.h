@@ -244,6 +244,7 @@ struct model {
     struct head head[JOB_HEADS_MAX];
     uint32_t metrics;
     struct job_metric metric[METRICS_MAX];
+    uint32_t progressive, error_sum; /* metric_progressive; index of its error among the sums */
 
     /* flow.c: memory for values and gradients */
     uint32_t slots;

@@ -50,7 +50,15 @@ static uint32_t count_sum(const struct job *job, uint32_t head)
 
 uint32_t metric_sums(const struct job *job)
 {
-    return count_sum(job, job->model.heads);
+    return count_sum(job, job->model.heads) + job->metrics.progressive;
+}
+
+uint32_t metric_progressive(const struct job *job)
+{
+    for (uint32_t i = 0; i < job->model.metrics && job->metrics.progressive; i++)
+        if (job->model.metric[i].kind == METRIC_AUC)
+            return 1 + i;
+    return 0;
 }
 
 double metric_examples(const struct job *job, uint32_t head, const double *sum, double examples)
@@ -61,6 +69,8 @@ double metric_examples(const struct job *job, uint32_t head, const double *sum, 
 double metric_value(const struct job *job, uint32_t i, const double *sum, double examples)
 {
     const struct metric_type *type = metric_type_of(job->model.metric[i].kind);
+    if (metric_progressive(job) == 1 + i)
+        return sum[i];
     examples = metric_examples(job, job->model.metric[i].head, sum, examples);
     if (type->needs != METRIC_SUMS || examples <= 0)
         return NAN;
@@ -135,6 +145,8 @@ enum err metric_attach(struct model *m, const struct job *job, struct errmsg *e)
     if (metric_sums(job) > SUMS_MAX)
         return err_set(e, ERR_INPUT, "model.metrics: %u sums are too many for %u heads: use fewer",
                        metric_sums(job), job->model.heads);
+    m->progressive = metric_progressive(job);
+    m->error_sum = metric_sums(job) - 1;
     for (uint32_t i = 0; i < m->heads; i++) {
         m->head[i].counted = is_counted(job, i);
         m->head[i].count_sum = count_sum(job, i);

@@ -58,8 +58,12 @@ uint32_t metric_scores(struct model_run *r, uint32_t head, uint32_t label, const
 /* The number of sums that the job's metrics need, at most SUMS_MAX: one for each, at its index, and after them one
  * more for each metric that is not a mean over examples (precision, recall, normalized_entropy, calibration). The
  * last are the sums of the labels' weights of each head, if the job has a column of them, and of heads that have several labels
- * or can lack them. */
+ * or can lack them. The very last is the error of a progressive auc. */
 uint32_t metric_sums(const struct job *job);
+
+/* metrics.progressive: 1 + the index of auc, which then is not a sum: the lead shard sets it, and, as the last sum, its error
+ * (common/math/bins.h). Workers leave both NAN. 0: the job has none. */
+uint32_t metric_progressive(const struct job *job);
 
 /* The number that means of the head's metrics are divided by: the sum of its labels' weights if the job has such a sum. */
 double metric_examples(const struct job *job, uint32_t head, const double *sum, double examples);

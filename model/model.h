@@ -69,6 +69,11 @@ enum err model_run_fault(const struct model_run *r, struct errmsg *e) MUST_CHECK
 /* The last pass's outputs of a head (n, outputs of a row): logits if the loss works on them. Valid until the next pass. */
 const float *model_run_outputs(const struct model_run *r, uint32_t head);
 
+/* metrics.progressive: model_train writes the marks of its examples here, rows_max at most (common/math/bins.h). NULL: it
+ * writes none. */
+bool model_is_progressive(const struct model *m);
+void model_run_mark(struct model_run *r, uint16_t *marks);
+
 /* The regularizers' part of the mean loss at w. */
 double model_penalty(const struct model *m, const float *w);
 

@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "model/loss.h"
+#include "common/math/bins.h"
 #include "model/metric.h"
 
 struct model_run {
@@ -20,6 +21,7 @@ struct model_run {
     float *label, *weight;  /* (rows_max, labels of a head), where they are not the examples' own */
     const float *value[OPS_MAX + 1]; /* from the last forward */
     struct op_fault fault;
+    uint16_t *marks; /* model_run_mark */
 };
 
 /* ---- buffers ---- */
@@ -264,6 +266,25 @@ static void score(struct model_run *r, const struct leaf *of, bool by_class, str
         score_head(r, i, of, by_class, sums);
 }
 
+bool model_is_progressive(const struct model *m)
+{
+    return m->progressive > 0;
+}
+
+void model_run_mark(struct model_run *r, uint16_t *marks)
+{
+    r->marks = marks;
+}
+
+/* A cross-entropy of two classes works on logits. */
+static void mark(const struct model_run *r, const struct leaf *of, struct sums *sums)
+{
+    const float *z = r->value[r->m->head[0].value];
+    for (uint32_t i = 0; i < of->n && r->marks; i++)
+        r->marks[i] = bins_mark(z[i], of->y[i]);
+    sums->metric[r->m->progressive - 1] = sums->metric[r->m->error_sum] = NAN;
+}
+
 uint32_t metric_scores(struct model_run *r, uint32_t head, uint32_t label, const struct leaf *of,
                        struct scored *out)
 {
@@ -369,6 +390,8 @@ void model_train(struct model_run *r, const float *w, const struct leaf *of, uin
     if (r->fault.err)
         return;
     score(r, of, true, sums);
+    if (r->m->progressive)
+        mark(r, of, sums);
     sums->loss += n * model_penalty(r->m, w) + regularizer_rows(r->m, &p);
     run_backward(r, &p, ready, ctx);
 }

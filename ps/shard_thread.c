@@ -332,6 +332,8 @@ static enum err io_load(void *ctx, uint64_t cut, struct manifest *m,
     if (!err)
         err =
             checkpoint_read(c.at, m, blocks->first_elem, blocks->elems, blocks->w, blocks->slot, e);
+    if (!err && blocks->bins)
+        err = checkpoint_read_bins(c.at, m, blocks->bins, e);
     if (!err && blocks->wanted)
         err = checkpoint_read_wanted(c.at, m, blocks->wanted, e);
     if (err)

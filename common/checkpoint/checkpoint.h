@@ -16,6 +16,7 @@
 
 #include "common/base/err.h"
 #include "common/math/optimizer.h"
+#include "common/math/bins.h"
 #include "common/rows/row_layout.h"
 #include "job/job.h"
 
@@ -36,6 +37,8 @@ struct checkpoint_shard {
     uint64_t first_elem, elems; /* range of the flat block */
     uint32_t slots;
     float *w, *slot[OPTIMIZER_SLOTS_MAX]; /* (elems) each */
+    struct bins
+        *bins; /* (CHECKPOINT_EPOCHS), of the shard with element 0; NULL, or count NULL: none */
     /* see checkpoint_rows.h; NULL: the job has no tables */
     const struct checkpoint_rows *rows;          /* rows to write */
     const struct checkpoint_rows_wanted *wanted; /* rows to read */
@@ -165,6 +168,10 @@ uint64_t manifest_epochs(const struct manifest *m, uint64_t per_epoch);
  * ERR_NOMEM, ERR_TOOBIG. Thread: any; blocks on the disk; needs about 4 MiB of memory besides s. */
 enum err checkpoint_write_shard(struct cut c, const struct checkpoint_shard *s,
                                 struct checkpoint_file *f, struct errmsg *e) MUST_CHECK;
+
+/* Reads the cut's bins into the ones that have room: bins without a counterpart stay as they are. Errors: as checkpoint_read. */
+enum err checkpoint_read_bins(const struct place *place, const struct manifest *m,
+                              struct bins bins[CHECKPOINT_EPOCHS], struct errmsg *e) MUST_CHECK;
 
 /* Writes the cut's encoding.json in the same way. Call it before checkpoint_publish; the manifest must contain *f.
  * Errors: ERR_IO. */

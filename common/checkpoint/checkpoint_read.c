@@ -438,6 +438,31 @@ enum err shard_file_read_rows(struct shard_file *f, struct bucket_range of, stru
     return err;
 }
 
+/* ---- counts of scores ---- */
+
+enum err checkpoint_read_bins(const struct place *place, const struct manifest *m,
+                              struct bins bins[CHECKPOINT_EPOCHS], struct errmsg *e)
+{
+    struct shard_file f;
+    uint32_t first = 0;
+    while (first < m->files && (m->file[first].first_elem || !m->file[first].elems))
+        first++;
+    if (first == m->files)
+        return ERR_OK;
+    enum err err = shard_file_open_checked(&f, place, m, &m->file[first], e);
+    if (err)
+        return err;
+    for (size_t i = 0; i < f.head->n_bins && !err; i++) {
+        const Checkpoint__Bins *from = f.head->bins[i];
+        struct bins *to = &bins[from->epoch % CHECKPOINT_EPOCHS];
+        if (from->slices == to->slices && !bins_unpack(to, from->counts, from->n_counts))
+            err = checkpoint_corrupt(e, f.in.path, "its counts of scores are too many");
+        to->epoch = from->epoch;
+    }
+    shard_file_close(&f);
+    return err;
+}
+
 /* ---- all frames ---- */
 
 enum err shard_file_verify(struct shard_file *f, struct errmsg *e)

@@ -359,6 +359,35 @@ static uint32_t format_of(const struct checkpoint_shard *s)
     return s->rows ? CHECKPOINT_FORMAT_TABLES : CHECKPOINT_FORMAT_FIRST;
 }
 
+struct bins_heads {
+    Checkpoint__Bins of[CHECKPOINT_EPOCHS], *list[CHECKPOINT_EPOCHS];
+};
+
+/* Adds those that have rows to the head. The caller frees their counts. Errors: ERR_NOMEM: nothing is added. */
+static enum err list_bins(struct bins_heads *h, const struct bins *bins,
+                          Checkpoint__ShardHead *head)
+{
+    for (int i = 0; bins && i < CHECKPOINT_EPOCHS; i++) {
+        if (!bins[i].rows)
+            continue;
+        Checkpoint__Bins *to = h->list[head->n_bins] = &h->of[head->n_bins];
+        checkpoint__bins__init(to);
+        to->epoch = bins[i].epoch;
+        to->slices = bins[i].slices;
+        to->n_counts = bins_pack(&bins[i], NULL);
+        to->counts = mem_zalloc(to->n_counts, sizeof *to->counts);
+        if (!to->counts) {
+            while (head->n_bins)
+                mem_free(h->of[--head->n_bins].counts);
+            return ERR_NOMEM;
+        }
+        (void)bins_pack(&bins[i], to->counts);
+        head->n_bins++;
+    }
+    head->bins = h->list;
+    return ERR_OK;
+}
+
 static enum err write_head(struct shard_writer *w, uint64_t cut, const struct checkpoint_shard *s,
                            uint32_t *head_crc, struct errmsg *e)
 {
@@ -374,19 +403,27 @@ static enum err write_head(struct shard_writer *w, uint64_t cut, const struct ch
     head.frame_bytes = w->frame_bytes;
     head.frame_crc = w->frame_crc;
     head.rows = s->rows ? &w->rows.head : NULL;
+    struct bins_heads bins;
+    enum err err = list_bins(&bins, s->bins, &head);
+    if (err)
+        return err_memory_of(e, w->out.file.path);
 
     size_t bytes = checkpoint__shard_head__get_packed_size(&head);
+    uint8_t *packed = NULL;
     if (bytes > CHECKPOINT_HEAD_MAX)
-        return err_set(e, ERR_TOOBIG, "%s: its head would have %zu bytes, more than allowed",
-                       w->out.file.path, bytes);
-    uint8_t *packed = mem_zalloc(bytes + CHECKPOINT_TAIL_BYTES, 1);
-    if (!packed)
-        return err_memory_of(e, w->out.file.path);
-    checkpoint__shard_head__pack(&head, packed);
-    *head_crc =
-        checkpoint_tail_encode(packed + bytes, CHECKPOINT_SHARD_KIND, format_of(s), packed, bytes);
-    enum err err = place_append(&w->out.file, packed, bytes + CHECKPOINT_TAIL_BYTES, e);
+        err = err_set(e, ERR_TOOBIG, "%s: its head would have %zu bytes, more than allowed",
+                      w->out.file.path, bytes);
+    else if (!(packed = mem_zalloc(bytes + CHECKPOINT_TAIL_BYTES, 1)))
+        err = err_memory_of(e, w->out.file.path);
+    if (!err) {
+        checkpoint__shard_head__pack(&head, packed);
+        *head_crc = checkpoint_tail_encode(packed + bytes, CHECKPOINT_SHARD_KIND, format_of(s),
+                                           packed, bytes);
+        err = place_append(&w->out.file, packed, bytes + CHECKPOINT_TAIL_BYTES, e);
+    }
     mem_free(packed);
+    for (size_t i = 0; i < head.n_bins; i++)
+        mem_free(bins.of[i].counts);
     return err;
 }
 

@@ -32,6 +32,12 @@ void gate_close(struct gate *g)
     *g = (struct gate){0};
 }
 
+static void drop(struct gate_node *n)
+{
+    buffer_unref(n->run);
+    mem_free(n->marks);
+}
+
 /* ---- the nodes that a chunk has, if the gate picks ---- */
 
 static void set_node(struct tree_nodes *s, uint32_t bit)
@@ -130,7 +136,7 @@ void gate_pick(struct gate *g, uint32_t chunk, const struct tree_leaves *leaves)
         if (kept[i])
             c->node[n++] = c->node[i];
         else
-            buffer_unref(c->node[i].run);
+            drop(&c->node[i]);
     }
     c->nodes = n;
     c->picked = true;
@@ -152,7 +158,7 @@ enum gate_verdict gate_admit(struct gate *g, uint32_t chunk, const struct gate_n
         uint32_t kept = 0;
         for (uint32_t i = 0; i < c->nodes; i++) {
             if (tree_covers(n->node, c->node[i].node))
-                buffer_unref(c->node[i].run);
+                drop(&c->node[i]);
             else
                 c->node[kept++] = c->node[i];
         }
@@ -200,7 +206,7 @@ void gate_clear(struct gate *g, uint32_t chunk)
 {
     struct gate_chunk *c = &g->chunk[chunk];
     for (uint32_t i = 0; i < c->nodes; i++)
-        buffer_unref(c->node[i].run);
+        drop(&c->node[i]);
     c->nodes = 0;
     c->picked = false;
     c->there = (struct tree_leaves){{0}};

@@ -15,10 +15,11 @@ enum { GATE_SUMS_MAX = 1 + SUMS_MAX };
 struct gate_node {
     struct tree_node node;
     uint32_t examples;
-    struct buffer *run;           /* owns the memory of `value`; NULL: the caller does */
-    const float *value;           /* the chunk's elements */
-    double sums[GATE_SUMS_MAX];   /* loss, metrics */
-    uint32_t worker;              /* the sender */
+    struct buffer *run;         /* owns the memory of `value`; NULL: the caller does */
+    const float *value;         /* the chunk's elements */
+    double sums[GATE_SUMS_MAX]; /* loss, metrics */
+    uint8_t *marks;  /* bins.h; NULL: none. On GATE_ADDED they are the gate's, which frees them */
+    uint32_t worker; /* the sender */
     uint64_t incarnation, number; /* error feedback: the sender's push */
 };
 

@@ -51,6 +51,8 @@ static void close_blocks(struct shard *s)
     shard_taken_close(s);
     shard_reply_close(s);
     shard_rows_close(s);
+    for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
+        bins_close(&s->bins[i]);
     plan_close(&s->plan);
     layout_close(&s->layout);
     s->planned = false;
@@ -102,8 +104,10 @@ static enum err check_settings(const Gradwire__Settings *m, struct optimizer *o,
     if (!m || m->microbatches == 0 || m->microbatches > TREE_LEAVES_MAX ||
         (m->microbatches & (m->microbatches - 1)) || m->metrics > SUMS_MAX ||
         m->batches_per_epoch == 0 || m->update > GRADWIRE__UPDATE__GEO || !(m->clip_norm >= 0) ||
-        m->nan_guard >= NAN_GUARDS || !codec_is_choice(m->push_codec) ||
-        !codec_is_choice(m->reply_codec) || m->reply_codec == CODEC_TOP_K ||
+        m->progressive >= m->metrics + !m->progressive || m->slices > BINS_SLICES_MAX ||
+        (m->progressive && m->update == GRADWIRE__UPDATE__GEO) || m->nan_guard >= NAN_GUARDS ||
+        !codec_is_choice(m->push_codec) || !codec_is_choice(m->reply_codec) ||
+        m->reply_codec == CODEC_TOP_K ||
         !(m->push_ratio >= 0.0f && m->push_ratio <= JOB_TOP_K_RATIO_MAX) ||
         ((m->replicas_to_aggregate || m->redo) && m->update != GRADWIRE__UPDATE__SYNC))
         return err_set(e, ERR_PROTO, "the chief's settings are out of range");
@@ -187,6 +191,8 @@ static enum err new_blocks(struct shard *s)
     enum err err = there ? shard_reply_open(s) : ERR_NOMEM;
     if (!err)
         err = shard_rows_open(s);
+    for (int i = 0; i < CHECKPOINT_EPOCHS && s->index == 0 && s->settings.progressive && !err; i++)
+        err = bins_init(&s->bins[i], s->settings.slices);
     return err ? err : shard_average_open(s);
 }
 
@@ -255,6 +261,8 @@ static const char *laid_out_otherwise(const struct shard *s, const Gradwire__Set
         changed = "compression.push";
     if (s->reply.codec != (enum codec)m->reply_codec || s->codec.allowed != m->codecs_allowed)
         changed = "compression.reply or allow";
+    if (s->settings.progressive != m->progressive || s->settings.slices != m->slices)
+        changed = "metrics";
     return changed;
 }
 
@@ -451,6 +459,10 @@ enum err shard_push_fits(const struct shard *s, const Gradwire__Push *m, uint64_
     if (m->n_sums > 1 + s->settings.metrics)
         return err_set(e, ERR_PROTO, "%zu sums; expected are %u", m->n_sums,
                        1 + s->settings.metrics);
+    const bool marked = s->settings.progressive && m->first_chunk == 0 && !m->remainder;
+    const size_t marks = marked ? bins_marks_bytes(m->examples, s->settings.slices) : 0;
+    if (m->marks.len != marks)
+        return err_set(e, ERR_PROTO, "%zu bytes of marks; expected are %zu", m->marks.len, marks);
     *elems = plan_run_elems(&s->plan, m->first_chunk, m->chunks);
     enum err err = codec_fits(s, m, body_bytes, e);
     if (err)

@@ -67,6 +67,7 @@ struct shard_peer {
 struct shard_image {
     uint64_t cut;
     struct checkpoint_shard blocks; /* `rows`: &rows below; NULL: the job has no tables */
+    struct bins bins[CHECKPOINT_EPOCHS];
     struct checkpoint_table table[ROW_TABLES_MAX];
     struct checkpoint_rows rows; /* save_rows provides them; the writer sets `next` and `ctx` */
 };

@@ -95,6 +95,8 @@ static enum err admit(struct shard *s, const struct shard_peer *peer, const Grad
             shard_stale_apply(s, peer->worker, c, g, m->examples);
             shard_taken_note(s, peer->worker, peer->incarnation, m->name, m->number, c);
             if (s->me.first_chunk + c == 0) {
+                shard_add_marks(s, m->name / s->settings.batches_per_epoch, m->marks.data,
+                                m->examples);
                 shard_add_epoch_sums(s, m->name / s->settings.batches_per_epoch, 1, m->examples,
                                      m->sums, m->n_sums);
                 s->clipped += m->clipped ? 1 : 0;

@@ -1,21 +1,61 @@
 /* The sums of loss and metrics of the last epochs, which the lead shard keeps. They are part of a cut, and a rollback restores
  * them. The training metrics that the user sees are computed from them, so each batch counts once, whatever process died. */
+#include <math.h>
 #include <string.h>
 
 #include "ps/core/shard_state.h"
 
-static void add(struct epoch_sums epochs[CHECKPOINT_EPOCHS], const struct epoch_sums *more)
+/* ---- progressive metrics ---- */
+
+/* The AUC of so many more rows costs nothing against their training; that of an epoch's last batch is of all. */
+enum { AUC_ROWS = 65536 };
+
+void shard_add_marks(struct shard *s, uint64_t epoch, const uint8_t *marks, uint32_t rows)
+{
+    struct bins *to = &s->bins[epoch % CHECKPOINT_EPOCHS];
+    if (!to->count || (to->rows && to->epoch > epoch))
+        return; /* as in `add` */
+    if (to->epoch != epoch)
+        bins_clear(to);
+    to->epoch = epoch;
+    bins_add(to, marks, rows);
+}
+
+/* The epoch's sums have grown; its AUC, which is no sum, and its error had these values. */
+static void set_auc(const struct shard *s, struct epoch_sums *of, double before,
+                    struct bins_auc auc)
+{
+    const struct bins *b = &s->bins[of->epoch % CHECKPOINT_EPOCHS];
+    const bool due = of->batches >= s->settings.batches_per_epoch ||
+                     floor(before / AUC_ROWS) < floor(of->examples / AUC_ROWS);
+    if (due && b->rows && b->epoch == of->epoch)
+        auc = bins_auc(b, 0);
+    of->metric[s->settings.progressive - 1] = auc.auc;
+    of->metric[s->settings.metrics - 1] = auc.error;
+}
+
+/* ---- sums ---- */
+
+static void add(const struct shard *s, struct epoch_sums epochs[CHECKPOINT_EPOCHS],
+                const struct epoch_sums *more)
 {
     struct epoch_sums *to = &epochs[more->epoch % CHECKPOINT_EPOCHS];
+    struct bins_auc auc = {NAN, NAN};
     if (to->batches && to->epoch > more->epoch)
         return; /* a batch of an early epoch, whose sums are no longer kept */
     if (to->batches == 0 || to->epoch != more->epoch)
         *to = (struct epoch_sums){.epoch = more->epoch};
+    else if (s->bins[0].count)
+        auc = (struct bins_auc){to->metric[s->settings.progressive - 1],
+                                to->metric[s->settings.metrics - 1]};
+    const double before = to->examples;
     to->batches += more->batches;
     to->examples += more->examples;
     to->loss += more->loss;
     for (int i = 0; i < SUMS_MAX; i++)
         to->metric[i] += more->metric[i];
+    if (s->bins[0].count)
+        set_auc(s, to, before, auc);
 }
 
 void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, double examples,
@@ -25,7 +65,7 @@ void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, dou
         .epoch = epoch, .batches = batches, .examples = examples, .loss = n ? sums[0] : 0};
     for (size_t i = 1; i < n && i <= s->settings.metrics; i++)
         more.metric[i - 1] = sums[i];
-    add(s->epoch, &more);
+    add(s, s->epoch, &more);
 }
 
 static void say(const struct shard *s, struct shard_epochs *room)
@@ -68,7 +108,7 @@ void shard_epochs_reply(const struct shard *s, const struct shard_peer *to, Grad
                                   .examples = reply->sums->examples,
                                   .loss = reply->sums->loss};
         memcpy(step.metric, reply->sums->metric, reply->sums->n_metric * sizeof *step.metric);
-        add(room->of, &step);
+        add(s, room->of, &step);
     }
     say(s, room);
     reply->epochs = room->epochs;

@@ -12,6 +12,8 @@ void shard_image_free(struct shard_image *image)
     mem_free(image->blocks.w);
     for (int i = 0; i < OPTIMIZER_SLOTS_MAX; i++)
         mem_free(image->blocks.slot[i]);
+    for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
+        bins_close(&image->bins[i]);
     mem_free(image);
 }
 
@@ -123,6 +125,9 @@ struct shard_image *shard_image_new(struct shard *s)
                                               .elems = s->me.elems,
                                               .slots = s->slots};
     bool there = copy_blocks(s, &image->blocks);
+    image->blocks.bins = image->bins;
+    for (int i = 0; i < CHECKPOINT_EPOCHS && there; i++)
+        there = !s->bins[i].rows || bins_copy(&image->bins[i], &s->bins[i]) == ERR_OK;
     if (there && s->rows.on)
         there = begin_rows(s, image) == ERR_OK;
     if (!there) {
@@ -162,7 +167,8 @@ enum err shard_image_load(struct shard *s, uint64_t cut, struct manifest *m, str
                                       .first_elem = s->me.first_elem,
                                       .elems = s->me.elems,
                                       .slots = s->slots,
-                                      .w = s->block[0]};
+                                      .w = s->block[0],
+                                      .bins = s->bins[0].count ? s->bins : NULL};
     memcpy(blocks.slot, s->slot, sizeof blocks.slot);
     if (s->rows.on) {
         wanted.buckets = s->rows.tables.buckets;

@@ -215,6 +215,7 @@ enum err shard_round_go_on(struct shard *s)
         return ERR_OK;
     if (r->last.rejected) { /* make it like a step without examples */
         s->sync.examples = 0;
+        shard_step_unmark(s, false);
         memset(s->sync.sums, 0, sizeof s->sync.sums);
         shard_taken_reject(s, s->step);
     }

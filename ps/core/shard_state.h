@@ -14,6 +14,7 @@
 #pragma once
 
 #include "common/codec/codec.h"
+#include "common/math/bins.h"
 #include "common/parameters/limits.h"
 #include "common/parameters/staleness.h"
 #include "ps/core/clocks.h"
@@ -223,6 +224,7 @@ struct shard {
     uint64_t clipped; /* on the lead: updates whose gradient was scaled down */
     uint64_t dropped; /* backup workers: microbatches that no step contains */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS]; /* on the lead: epoch e at e % CHECKPOINT_EPOCHS */
+    struct bins bins[CHECKPOINT_EPOCHS]; /* the same, with metrics.progressive; count NULL: none */
 
     union {
         struct shard_sync sync;
@@ -332,6 +334,8 @@ enum err shard_send_present(struct shard *s, struct shard_peer *peer, const Grad
 /* shard_epochs.c: the lead's sums of loss and metrics. sums (n); missing ones count as 0. */
 void shard_add_epoch_sums(struct shard *s, uint64_t epoch, uint64_t batches, double examples,
                           const double *sums, size_t n);
+/* Count the rows of a push whose sums are, or will be, added to the epoch's. */
+void shard_add_marks(struct shard *s, uint64_t epoch, const uint8_t *marks, uint32_t rows);
 /* Fill *room with the sums, for a message. Only the lead has any. */
 void shard_epochs_say(const struct shard *s, struct shard_epochs *room);
 /* Add the epochs' sums to a reply to the chief if its range has the lead's first chunk. */

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "ps/core/shard_state.h"
 
 /* The step's sums of loss and metrics arrive with the lead's first chunk, and count when the step is complete. */
@@ -18,6 +19,22 @@ static void sum_step(struct shard *s, uint32_t chunk)
     }
     struct tree_node root = {(uint32_t)__builtin_ctz(s->sync.gate.leaves), 0};
     (void)tree_sum_doubles(node, c->nodes, sums, k, root, s->sync.sums);
+    for (uint32_t i = 0; i < c->nodes; i++) {
+        s->sync.mark[s->sync.marked].rows = c->node[i].examples;
+        s->sync.mark[s->sync.marked].marks = c->node[i].marks;
+        s->sync.marked += c->node[i].marks != NULL;
+        c->node[i].marks = NULL;
+    }
+}
+
+void shard_step_unmark(struct shard *s, bool count)
+{
+    for (uint32_t i = 0; i < s->sync.marked; i++) {
+        if (count)
+            shard_add_marks(s, shard_redo_epoch(s), s->sync.mark[i].marks, s->sync.mark[i].rows);
+        mem_free(s->sync.mark[i].marks);
+    }
+    s->sync.marked = 0;
 }
 
 bool shard_step_whole(const struct shard *s)
@@ -127,6 +144,8 @@ void shard_step_publish(struct shard *s, uint32_t first, uint32_t count)
 {
     assert(count > 0 && first + count <= s->me.chunks && s->sync.runs < s->me.chunks);
     struct shard_run *made = &s->sync.run[s->sync.runs++];
+    if (first == 0)
+        shard_step_unmark(s, true);
     *made = (struct shard_run){.first = first, .count = count};
     shard_reply_make(s, made, s->sync.runs == 1);
     for (struct shard_peer *p = s->peers; p; p = p->next)

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/mem.h"
 #include "ps/core/shard_state.h"
@@ -42,6 +43,7 @@ static void close_mode(struct shard *s)
     mem_free(s->sync.made);
     mem_free(s->sync.run);
     mem_free(s->sync.scratch);
+    shard_step_unmark(s, false);
     s->sync = (struct shard_sync){.made = NULL};
 }
 
@@ -227,9 +229,18 @@ static enum err on_push(struct shard *s, struct shard_peer *peer, const Gradwire
     for (size_t i = 0; i < m->n_sums && i < GATE_SUMS_MAX; i++)
         n.sums[i] = m->sums[i];
     bool duplicate = true;
+    if (m->marks.len) { /* it has chunk 0 */
+        n.marks = mem_resize(NULL, m->marks.len, 1);
+        if (!n.marks)
+            return err_memory_for(e, "the marks of a push");
+        memcpy(n.marks, m->marks.data, m->marks.len);
+    }
     for (uint32_t c = first; c < first + m->chunks; c++) {
         if (!s->sync.made[c] && gate_admit(&s->sync.gate, c, &n) == GATE_ADDED)
             duplicate = false;
+        else
+            mem_free(n.marks);
+        n.marks = NULL;
         n.value += shard_chunk_at(s, c + 1) - shard_chunk_at(s, c);
     }
     if (duplicate)

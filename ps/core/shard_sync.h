@@ -69,6 +69,12 @@ struct shard_sync {
     bool made_said;        /* tables: the workers that wait for the step know that it is made */
     struct shard_run *run; /* (runs) published, in this order */
     double examples, sums[GATE_SUMS_MAX]; /* of the step being made */
+    /* metrics.progressive, on the lead: the marks of the step being made, until chunk 0 is published */
+    uint32_t marked;
+    struct {
+        uint8_t *marks;
+        uint32_t rows;
+    } mark[TREE_LEAVES_MAX];
     float *scratch;
     struct shard_round round;
     struct shard_accept accept;
@@ -139,6 +145,8 @@ void shard_step_update(struct shard *s, uint32_t chunk, const struct shard_sum *
                        uint64_t examples, float scale, const float *ratio);
 /* The gate's entry `chunk`, a chunk or a part, is summed or made: record its pushes, and drop its leaves. */
 void shard_step_taken(struct shard *s, uint32_t chunk);
+/* The step's marks are counted, or (the step is rejected, or given up) dropped. */
+void shard_step_unmark(struct shard *s, bool count);
 /* Encode a range of made chunks, and send it to all workers that wait for the step. */
 void shard_step_publish(struct shard *s, uint32_t first, uint32_t count);
 /* Send a range of the step being made to a worker that waits for it. */

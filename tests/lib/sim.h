@@ -285,6 +285,7 @@ struct sim_file {
     uint32_t slots;
     float *w, *slot[OPTIMIZER_SLOTS_MAX];
     struct row_copy *rows; /* NULL: the job has no tables */
+    struct bins bins[CHECKPOINT_EPOCHS];
     bool corrupt;
 };
 
@@ -377,11 +378,14 @@ void sim_ps_lost(struct sim *sim, struct sim_conn *c);
 
 /* ---- sim_worker.c: a worker's shell; sim_chief.c: the additional parts of worker 0 ---- */
 
+enum { SIM_LEAVES_MAX = 8, SIM_NODE_ROWS = 5 * SIM_LEAVES_MAX };
+
 struct sim_node {
     struct tree_node node;
     uint32_t examples;
     double sums[GATE_SUMS_MAX];
-    float *value; /* (elems) */
+    uint16_t marks[SIM_NODE_ROWS]; /* (examples) */
+    float *value;                  /* (elems) */
     struct row_sums rows;
     const struct row_values *asked;
 };
@@ -590,8 +594,6 @@ uint64_t sim_steps_max(const struct sim_config *config);
 const struct sim_history *sim_backup_history(const struct sim *sim, uint64_t generation);
 void sim_backup_close(struct sim *sim);
 
-enum { SIM_LEAVES_MAX = 8 };
-
 /* A leaf of a step of the plain loop. */
 struct sim_leaf {
     uint64_t batch;
@@ -627,6 +629,8 @@ bool sim_broken(const struct sim_config *config, uint64_t batch, const struct tr
 bool sim_broken_for(const struct sim_config *config, uint64_t batch, uint32_t worker);
 uint32_t sim_examples(const struct sim_config *config, uint64_t batch, uint32_t leaf);
 uint32_t sim_batch_examples(const struct sim_config *config, uint64_t batch); /* of all leaves */
+/* metrics.progressive: the bin of one of the leaf's examples, and its label. */
+uint16_t sim_mark(const struct sim_config *config, uint64_t batch, uint32_t leaf, uint32_t example);
 double sim_sum(const struct sim_config *config, uint64_t batch, uint32_t leaf, uint32_t which);
 void sim_leaf_gradient(const struct sim_config *config, uint64_t batch, uint32_t leaf,
                        const float *w, uint64_t elems, float *out);

@@ -54,6 +54,12 @@ uint32_t sim_examples(const struct sim_config *config, uint64_t batch, uint32_t 
     return r % 8 == 0 ? 0 : 1 + (uint32_t)(r >> 8) % 5;
 }
 
+uint16_t sim_mark(const struct sim_config *config, uint64_t batch, uint32_t leaf, uint32_t example)
+{
+    return (uint16_t)(rng_u64(rng_key(config->seed, RNG_TEST, batch, leaf + 2000), example) % 16 +
+                      2000);
+}
+
 double sim_sum(const struct sim_config *config, uint64_t batch, uint32_t leaf, uint32_t which)
 {
     double n = sim_examples(config, batch, leaf);
@@ -236,6 +242,55 @@ static float clip_scale(const struct sim_config *c, const float *g, uint32_t n, 
                : 1.0f;
 }
 
+/* The marks of the epoch's rows up to this step, in the plainest order. Returns how many there are. */
+static size_t epoch_marks(const struct sim_config *c, const struct sim_oracle *o, uint64_t step,
+                          uint16_t *out)
+{
+    size_t n = 0;
+    for (uint64_t at = step + 1; at-- > 0 && o->place[at].epoch == o->place[step].epoch;) {
+        const struct sim_leaf *l = o->place[at].leaf;
+        for (uint32_t i = 0; i < c->settings.microbatches && !step_broken(c, o, at); i++)
+            for (uint32_t k = 0; l[i].there && tree_has_leaf(&o->set[at], i) &&
+                                 k < sim_examples(c, l[i].batch, l[i].leaf);
+                 k++)
+                out[n++] = sim_mark(c, l[i].batch, l[i].leaf, k);
+    }
+    return n;
+}
+
+/* Pair by pair: the share that is in order, and half of the share that is in one bin. */
+static struct bins_auc exact_auc(const uint16_t *mark, size_t n)
+{
+    double ordered = 0, tied = 0, pairs = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n; k++) {
+            if (!(mark[i] & 1) || mark[k] & 1)
+                continue;
+            pairs++;
+            ordered += mark[i] / 2 > mark[k] / 2;
+            tied += mark[i] / 2 == mark[k] / 2;
+        }
+    return pairs > 0 ? (struct bins_auc){(ordered + tied / 2) / pairs, tied / 2 / pairs}
+                     : (struct bins_auc){NAN, NAN};
+}
+
+/* It is no sum: a step keeps it, until the epoch has all its batches. */
+static void next_auc(const struct sim_config *c, const struct sim_oracle *o, uint64_t step,
+                     const struct epoch_sums *before, struct epoch_sums *to)
+{
+    uint16_t mark[4096];
+    struct bins_auc auc = {NAN, NAN};
+    if (!c->settings.progressive)
+        return;
+    if (before->batches && before->epoch == to->epoch)
+        auc = (struct bins_auc){before->metric[c->settings.progressive - 1],
+                                before->metric[c->settings.metrics - 1]};
+    if (to->batches >= c->settings.batches_per_epoch && epoch_marks(c, o, step, mark))
+        auc = exact_auc(mark, epoch_marks(c, o, step, mark));
+    to->metric[c->settings.progressive - 1] = auc.auc;
+    to->metric[c->settings.metrics - 1] = auc.error;
+}
+
 static void next_sums(const struct sim_config *c, struct sim_oracle *o, uint64_t step)
 {
     uint64_t epoch = o->place[step].epoch;
@@ -244,12 +299,13 @@ static void next_sums(const struct sim_config *c, struct sim_oracle *o, uint64_t
     if (to->batches == 0 || to->epoch != epoch)
         *to = (struct epoch_sums){.epoch = epoch};
     to->batches++;
-    if (step_broken(c, o, step))
-        return;
-    to->examples += step_examples(c, o, step);
-    to->loss += step_sum(c, o, step, 0);
-    for (uint32_t i = 0; i < c->settings.metrics; i++)
-        to->metric[i] += step_sum(c, o, step, 1 + i);
+    if (!step_broken(c, o, step)) {
+        to->examples += step_examples(c, o, step);
+        to->loss += step_sum(c, o, step, 0);
+        for (uint32_t i = 0; i < c->settings.metrics; i++)
+            to->metric[i] += step_sum(c, o, step, 1 + i);
+    }
+    next_auc(c, o, step, &o->epoch[step][epoch % CHECKPOINT_EPOCHS], to);
 }
 
 /* The weights that workers hold after the step. Where replies lose precision, these are the weights before it plus the

@@ -16,6 +16,8 @@ static void file_free(struct sim_file *f)
     if (f->rows)
         row_copy_close(f->rows);
     mem_free(f->rows);
+    for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
+        bins_close(&f->bins[i]);
     free(f);
 }
 
@@ -107,6 +109,8 @@ static void make_file(struct sim *sim, struct sim_save *s)
     s->name.bytes = b->elems * sizeof(float) * (1 + b->slots);
     s->name.head_crc = ++sim->crc;
     move_rows(s, f);
+    memcpy(f->bins, s->image->bins, sizeof f->bins);
+    memset(s->image->bins, 0, sizeof s->image->bins);
     f->name = s->name;
     remove_files(sim, f->cut, f->name.name);
     f->next = sim->files;
@@ -380,6 +384,18 @@ enum err sim_disk_find(struct sim *sim, uint64_t below, struct manifest *m)
     return ERR_NOTFOUND;
 }
 
+static void read_bins(const struct sim *sim, const struct manifest *m, struct bins *to)
+{
+    const struct sim_file *f = find_file(sim, m->cut, &m->file[0]);
+    for (int i = 0; i < CHECKPOINT_EPOCHS && to; i++) {
+        if (!f->bins[i].rows)
+            continue;
+        bins_close(&to[i]);
+        if (bins_copy(&to[i], &f->bins[i]))
+            abort();
+    }
+}
+
 enum err sim_disk_load(struct sim *sim, uint64_t cut, struct manifest *m,
                        struct checkpoint_shard *blocks, struct errmsg *e)
 {
@@ -389,6 +405,7 @@ enum err sim_disk_load(struct sim *sim, uint64_t cut, struct manifest *m,
         if (sim_disk_read(sim, &at->m, blocks->first_elem, blocks->elems, blocks->w, blocks->slot))
             return cut % 2 ? err_set(e, ERR_CORRUPT, "cut %" PRIu64 " is damaged", cut)
                            : err_set(e, ERR_IO, "cut %" PRIu64 ": Input/output error", cut);
+        read_bins(sim, &at->m, blocks->bins);
         enum err err = blocks->wanted ? sim_disk_read_rows(sim, &at->m, blocks->wanted, e) : ERR_OK;
         if (err)
             return err;

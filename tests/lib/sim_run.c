@@ -50,6 +50,8 @@ static void settings_random(struct sim_config *c, uint64_t key, bool sync)
     if (sync)
         s->gradient_accumulation_steps = 1 + (uint32_t)(rng_u64(key, 33) % 3);
     s->use_ema = rng_u64(key, 34) % 3 == 0;
+    if (sync && s->metrics > 1)
+        s->progressive = (uint32_t)(rng_u64(key, 36) % s->metrics);
     s->ema_momentum = 0.9f;
     s->ema_overwrite_frequency = sync && rng_u64(key, 35) % 2 ? 3 : 0;
 }

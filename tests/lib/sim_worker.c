@@ -303,6 +303,9 @@ static void push_run(struct sim_worker *k, uint32_t shard, uint32_t first, uint3
         if (shard == 0 && !round) {
             m.n_sums = 1 + k->terms->settings.metrics;
             m.sums = (double *)n->sums;
+            if (k->terms->settings.progressive && first == 0)
+                m.marks =
+                    (ProtobufCBinaryData){bins_marks_bytes(n->examples, 0), (uint8_t *)n->marks};
         }
         send_push(k, shard, &m, n);
     }
@@ -573,8 +576,10 @@ static void compute_node(struct sim_worker *k, struct tree_node node)
     for (uint32_t leaf = tree_first_leaf(node); leaf < tree_end_leaf(node); leaf++) {
         uint64_t batch;
         uint32_t of;
-        if (find_leaf(k, leaf, &batch, &of))
-            n->examples += sim_examples(&sim_of(k)->config, batch, of);
+        if (!find_leaf(k, leaf, &batch, &of))
+            continue;
+        for (uint32_t i = 0; i < sim_examples(&sim_of(k)->config, batch, of); i++)
+            n->marks[n->examples++] = sim_mark(&sim_of(k)->config, batch, of, i);
     }
     for (uint32_t i = 0; i <= k->terms->settings.metrics; i++)
         n->sums[i] = node_sum(k, node, i);

@@ -38,6 +38,7 @@ static const struct context {
 } contexts[] = {
     /* clang-format off */
     {"", plain, {NULL}},
+    {"metrics.progressive", NULL, {"model.metrics=[auc]"}},
     {"model.layers[].flatten.", NULL, {"model.input.shape=[28, 28, 1]", "model.layers=[flatten: {name: it}, flatten, dense: 1]"}},
     {"model.layers[].activation.", NULL, {"model.input.shape=[28, 28, 1]", "model.layers=[activation: {activation: relu}, flatten, dense: 1]"}},
     {"model.layers[].relu.", NULL, {"model.input.shape=[28, 28, 1]", "model.layers=[relu: {name: it}, flatten, dense: 1]"}},

@@ -549,11 +549,14 @@ static void an_unknown_key_names_line_and_nearest_key(void **state)
                  "j.yaml:8: training.bach_size: unknown key; did you mean training.batch_size?");
     refused_line("batch_size: 3",
                  "j.yaml:7: batch_size: unknown key; did you mean training.batch_size?");
+    refused_line("metrics: [auc]", "j.yaml:7: metrics: it must be a map of keys, like {key: "
+                                   "value}; did you mean model.metrics?");
     refused_line("worker: {quux: 3}", "j.yaml:7: worker.quux: unknown key; allowed: threads");
-    refused_line("QUUX: 3",
-                 "j.yaml:7: QUUX: unknown key; allowed: name, model, tables, data, optimizer, "
-                 "training, early_stopping, evaluate, sync, compression, checkpoint, timeouts, "
-                 "export, logs, ps, worker");
+    refused_line(
+        "QUUX: 3",
+        "j.yaml:7: QUUX: unknown key; allowed: name, model, tables, data, optimizer, "
+        "training, early_stopping, evaluate, metrics, sync, compression, checkpoint, timeouts, "
+        "export, logs, ps, worker");
     refused_set("optimiser=adam", "--set optimiser: unknown key; did you mean optimizer?");
     refused_set("model.layers.2.dropout.rat=3",
                 "--set model.layers.2.dropout.rat: model.layers[2].dropout.rat: unknown key; did "
@@ -1664,6 +1667,30 @@ static void run_time_keys_leave_the_identity_alone(void **state)
     job_close(&was);
 }
 
+static void progressive_metrics_are_refused_where_rows_cannot_be_counted(void **state)
+{
+    static const char more[] = "model.metrics=[auc]";
+    char text[1024];
+    (void)state;
+    (void)snprintf(text, sizeof text, "%smetrics: {progressive: true}\n", csv);
+    struct job job = parsed(text, more);
+    assert_true(job.metrics.progressive);
+    job_close(&job);
+    refused(text, "model.metrics=[logloss]",
+            "j.yaml:12: metrics.progressive: it computes the auc of training; add auc to "
+            "model.metrics, or remove it");
+    (void)snprintf(text, sizeof text, "%smetrics: {progressive: true}\ntraining: {update: geo}\n",
+                   csv);
+    refused(text, more,
+            "j.yaml:12: metrics.progressive: with training.update: geo each worker trains by "
+            "itself between pushes, and its predictions are not those of the job; allowed: false, "
+            "or another training.update");
+    (void)snprintf(text, sizeof text, "%s    - weight: w\nmetrics: {progressive: true}\n", csv);
+    refused(text, more,
+            "j.yaml:13: metrics.progressive: it counts rows, and the rows of this job have "
+            "weights (data.columns); allowed: false, or no column of kind weight");
+}
+
 static void a_delimiter_is_a_word_or_the_character_itself(void **state)
 {
     static const struct {
@@ -2157,6 +2184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_set_reaches_into_the_short_form_of_a_value),
+        cmocka_unit_test(progressive_metrics_are_refused_where_rows_cannot_be_counted),
         cmocka_unit_test(a_job_file_is_read_as_it_says),
         cmocka_unit_test(keys_left_out_have_kerass_defaults),
         cmocka_unit_test(microbatches_default_to_a_power_of_two_of_the_batch),

@@ -119,7 +119,7 @@ static bool equal_bits(double a, double b)
 
 static bool equal_results(const struct evaluation *a, const struct evaluation *b, uint32_t metrics)
 {
-    bool same = equal_bits(a->loss, b->loss);
+    bool same = equal_bits(a->loss, b->loss) && equal_bits(a->auc_error, b->auc_error);
     for (uint32_t i = 0; i < metrics; i++)
         same = same && equal_bits(a->metric[i], b->metric[i]);
     return same;

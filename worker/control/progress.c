@@ -324,6 +324,9 @@ void progress_words(char out[PROGRESS_WORDS_BYTES], const struct job *job,
     for (uint32_t i = 0; i < r.n && n < PROGRESS_WORDS_BYTES; i++)
         n += (size_t)snprintf(out + n, PROGRESS_WORDS_BYTES - n, " %s %s", r.of[i].name,
                               i == 0 || isfinite(r.of[i].value) ? shown(r.of[i].value, text) : "-");
+    if (found->auc_error > 0 && n < PROGRESS_WORDS_BYTES)
+        (void)snprintf(out + n, PROGRESS_WORDS_BYTES - n, " auc_error %s",
+                       shown(found->auc_error, text));
 }
 
 const char *progress_planted(const struct planted *planted, char out[64])
@@ -337,7 +340,7 @@ const char *progress_planted(const struct planted *planted, char out[64])
 
 /* {"name":...,"train":...,"eval":...},... of all metrics. */
 static void metrics_json(char *out, size_t room, const struct results *trained,
-                         const struct results *eval)
+                         const struct results *eval, double auc_error)
 {
     char a[32], b[32];
     size_t n = 0;
@@ -346,6 +349,9 @@ static void metrics_json(char *out, size_t room, const struct results *trained,
         n += (size_t)snprintf(out + n, room - n, "%s{\"name\":\"%s\",\"train\":%s,\"eval\":%s}",
                               i > 1 ? "," : "", trained->of[i].name,
                               number(trained->of[i].value, a), number(eval->of[i].value, b));
+    if (auc_error > 0 && n < room)
+        (void)snprintf(out + n, room - n, ",{\"name\":\"auc_error\",\"train\":%s}",
+                       number(auc_error, a));
 }
 
 /* ,"best":{...} */
@@ -370,7 +376,7 @@ void progress_epoch(struct progress *p, uint64_t epoch, const struct sums *train
     const struct job *job = p->job;
     const struct evaluation means = means_of(p, trained);
     const struct results of_train = results_of(job, &means), of_eval = results_of(job, eval);
-    metrics_json(metrics, sizeof metrics, &of_train, &of_eval);
+    metrics_json(metrics, sizeof metrics, &of_train, &of_eval, means.auc_error);
     best_json(best_text, sizeof best_text, best);
     write_line(p->fd,
                "{\"type\":\"epoch\",\"epoch\":%" PRIu64 ",\"epochs\":%u,\"train_loss\":%s,%s"

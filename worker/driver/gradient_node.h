@@ -18,6 +18,8 @@ struct gradient_node {
     bool clipped;       /* async: the caller has scaled it down */
     /* tables: valid when the task is computed, for as long as `value`; NULL: none */
     struct row_sums *rows;
+    /* metrics.progressive: valid with the range that begins at element 0, for as long as `value`; NULL: none */
+    const uint8_t *marks;
     /* tables: the request for the task's rows; the keys of `rows` are among its keys */
     const struct row_values *asked;
 };

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/math/bins.h"
 #include "common/base/clock.h"
 #include "common/net/conn.h"
 #include "common/peers/dial.h"
@@ -459,6 +460,9 @@ static void send_run(struct links *l, struct link *k, const struct gradient_node
         memcpy(sums + 1, n->sums.metric, sizeof n->sums.metric);
         m.sums = sums;
         m.n_sums = 1 + l->terms->settings.metrics;
+        if (l->terms->settings.progressive)
+            m.marks = (ProtobufCBinaryData){
+                bins_marks_bytes(n->examples, l->terms->settings.slices), (uint8_t *)n->marks};
     }
     msg_send(k->conn, FRAME_PUSH, &m.base, body.data, body.bytes);
 }

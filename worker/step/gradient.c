@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/math/kernels.h"
+#include "common/math/bins.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 
@@ -136,6 +137,13 @@ struct gradient {
     struct piece piece[GRADIENT_NODES_MAX * 4];
     struct gradient_node node[GRADIENT_NODES_MAX];
     struct sums leaf_sums[TREE_LEAVES_MAX];
+    bool progressive;
+    uint32_t rows;                    /* of a leaf, at most */
+    uint16_t *marks[TREE_LEAVES_MAX]; /* (rows) of each leaf; NULL: not needed yet */
+    struct {
+        uint8_t *marks;
+        size_t capacity;
+    } sent[GRADIENT_NODES_MAX]; /* of each node */
     gradient_range *ready;
     void *ctx;
     atomic_int failed; /* enum err of the first failure */
@@ -158,6 +166,8 @@ enum err gradient_new(struct gradient **out, const struct model *model, struct p
     g->seed = seed;
     g->elems = model_layout(model)->elems;
     g->layout = model_layout(model)->rows;
+    g->progressive = model_is_progressive(model);
+    g->rows = rows;
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->progress, NULL);
     g->thread = mem_zalloc(pool_threads(pool), sizeof *g->thread);
@@ -193,6 +203,10 @@ void gradient_free(struct gradient *g)
     mem_free(g->row_sums);
     for (size_t i = 0; i < g->blocks; i++)
         mem_free(g->block[i]);
+    for (size_t i = 0; i < TREE_LEAVES_MAX; i++)
+        mem_free(g->marks[i]);
+    for (size_t i = 0; i < GRADIENT_NODES_MAX; i++)
+        mem_free(g->sent[i].marks);
     mem_free(g->block);
     mem_free(g->thread);
     pthread_mutex_destroy(&g->lock);
@@ -380,8 +394,12 @@ static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errm
         m.rows = &rows;
         err = take_rows(t, m.keys, &rows);
     }
+    if (!err && g->progressive && !g->marks[leaf] &&
+        !(g->marks[leaf] = mem_zalloc(g->rows, sizeof **g->marks)))
+        err = ERR_NOMEM;
     if (err)
         return err;
+    model_run_mark(t->run, g->marks[leaf]);
     t->reported_from = g->elems;
     g->leaf_sums[leaf] = (struct sums){0};
     model_train(t->run, g->w, &m, rng_key(g->seed, RNG_DROPOUT, id, of),
@@ -491,6 +509,24 @@ static void sum_leaves(struct gradient *g, struct gradient_node *n)
     memcpy(n->sums.metric, &out[2], sizeof n->sums.metric);
 }
 
+/* The marks of a node's leaves, one after the other. Errors: ERR_NOMEM. */
+static enum err join_marks(struct gradient *g, struct gradient_node *n)
+{
+    size_t at = 0, need = bins_marks_bytes(n->examples, 0);
+    uint8_t *to = g->sent[n->number].marks;
+    if (need && !(to = mem_grow(to, &g->sent[n->number].capacity, need, 1)))
+        return ERR_NOMEM;
+    g->sent[n->number].marks = to;
+    for (uint32_t i = tree_first_leaf(n->node); i < tree_end_leaf(n->node); i++) {
+        size_t bytes = (size_t)g->leaf_sums[i].examples * sizeof **g->marks;
+        if (bytes)
+            memcpy(to + at, g->marks[i], bytes);
+        at += bytes;
+    }
+    n->marks = to;
+    return ERR_OK;
+}
+
 /* Hand over what has become final in all pieces of a node. */
 static void stream(struct gradient *g)
 {
@@ -502,6 +538,10 @@ static void stream(struct gradient *g)
         n->value = join(g, n->node, from, to);
         sum_leaves(g, n);
         n->sent_from = from;
+        if (from == 0 && g->progressive && join_marks(g, n)) {
+            atomic_store(&g->failed, ERR_NOMEM);
+            return;
+        }
         g->ready(g->ctx, n, from, to);
     }
 }

@@ -4,8 +4,12 @@
 #include <assert.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/texts.h"
+#include "common/rows/key.h"
+#include "data/meaning/schema.h"
 #include "common/math/kernels.h"
 
 enum err source_block(struct source *s, uint64_t first, uint32_t n, struct leaf_buffer *buffer,
@@ -15,6 +19,69 @@ enum err source_block(struct source *s, uint64_t first, uint32_t n, struct leaf_
     uint64_t left = s->rows - first;
     return s->type->block(s, first, left < n ? (uint32_t)left : n, buffer, out, e);
 }
+
+/* ---- slices of rows ---- */
+
+enum err row_slices_init(struct row_slices *s, const struct job *job, struct errmsg *e)
+{
+    struct row_slices made = {.n = job_slices(job), .lookup = job_slices_lookup(job)};
+    const char *at = job->metrics.values;
+    for (uint32_t i = 0; i + 1 < made.n; i++) {
+        const struct job_lookup *of = &job->model.lookup[made.lookup];
+        const struct job_key_column *c = &job->data.csv.column[of->column].key;
+        const char *word = at;
+        size_t bytes;
+        uint64_t key;
+        at = texts_next(at, &bytes);
+        made.list = of->list;
+        if (!word_key(c, word_key_seed(c->space), word, bytes, &key))
+            return err_set(e, ERR_INPUT,
+                           "metrics.values: \"%.*s\" is not an integer, and keys of "
+                           "%s are integers",
+                           (int)bytes, word, job->metrics.by);
+        made.mixed[i] = key_mix(key);
+        for (uint32_t k = 0; k < i; k++)
+            if (made.mixed[k] == made.mixed[i])
+                return err_set(e, ERR_INPUT, "metrics.values: \"%.*s\" has the key of value %u",
+                               (int)bytes, word, k + 1);
+    }
+    *s = made;
+    return ERR_OK;
+}
+
+/* The place of a key in the list, by which its rows name it; LOOKUP_NONE: no row of the leaf has it. */
+static uint32_t place_of(const struct key_list *l, uint64_t mixed)
+{
+    uint32_t low = 0, high = l->keys;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (l->mixed[middle] < mixed)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < l->keys && l->mixed[low] == mixed ? low : LOOKUP_NONE;
+}
+
+void row_slices_of(const struct row_slices *s, const struct leaf *of, uint8_t *out)
+{
+    uint32_t place[SLICES_MAX], n = 0;
+    uint8_t slice[SLICES_MAX];
+    for (uint32_t i = 0; of->keys && i + 1 < s->n; i++) {
+        place[n] = place_of(&of->keys->list[s->list], s->mixed[i]);
+        slice[n] = (uint8_t)i;
+        n += place[n] != LOOKUP_NONE;
+    }
+    memset(out, (int)(s->n - 1), of->n);
+    for (uint32_t i = 0; n && i < of->n; i++) {
+        uint32_t at = of->keys->column[s->lookup].at[i];
+        for (uint32_t k = 0; k < n; k++)
+            if (place[k] == at)
+                out[i] = slice[k];
+    }
+}
+
+/* ---- the loader ---- */
 
 enum { LOADER_SPARES_MAX = JOB_MICROBATCHES_MAX };
 

@@ -17,6 +17,7 @@
 #include "common/base/err.h"
 #include "common/process/contents.h"
 #include "data/core/order.h"
+#include "job/job.h"
 #include "data/leaf_buffer.h"
 #include "data/spill.h"
 
@@ -52,6 +53,18 @@ struct source {
 /* Read rows [first, first + n), as many as there are. Errors: those of the type. Thread: any. */
 enum err source_block(struct source *s, uint64_t first, uint32_t n, struct leaf_buffer *buffer,
                       struct leaf *out, struct errmsg *e) MUST_CHECK;
+
+/* ---- metrics.by: slices of rows by the key of a column ---- */
+
+struct row_slices {
+    uint32_t n; /* the last one has all other rows; 0: none */
+    uint32_t lookup, list;
+    uint64_t mixed[SLICES_MAX]; /* (n - 1) */
+};
+/* Errors: ERR_INPUT: a value is no key of the column, or is one twice. */
+enum err row_slices_init(struct row_slices *s, const struct job *job, struct errmsg *e) MUST_CHECK;
+/* out (of->n): the slice of each row. */
+void row_slices_of(const struct row_slices *s, const struct leaf *of, uint8_t *out);
 
 /* ---- the loader ---- */
 

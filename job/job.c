@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/texts.h"
 #include "common/process/files.h"
 #include "job/keys.h"
 #include "job/read.h"
@@ -218,16 +219,47 @@ bool job_evaluates(const struct job *job)
     return job_eval_files(job) || job_holds_rows_out(job) || job->data.format == DATA_SYNTHETIC;
 }
 
+uint32_t job_slices(const struct job *job)
+{
+    uint32_t n = 0;
+    size_t bytes;
+    for (const char *at = job->metrics.values; at; at = texts_next(at, &bytes))
+        n++;
+    return n ? n + 1 : 0;
+}
+
+uint32_t job_slices_lookup(const struct job *job)
+{
+    for (uint32_t i = 0; i < job->model.lookups; i++) {
+        const struct job_column *c = &job->data.csv.column[job->model.lookup[i].column];
+        if (c->kind == COLUMN_KEY && strcmp(c->name, job->metrics.by) == 0)
+            return i;
+    }
+    return UINT32_MAX;
+}
+
 static enum err check_progressive(struct job_reader *r)
 {
     const struct job *job = r->job;
     const bool on = job->metrics.progressive;
+    const uint32_t values = job_slices(job) ? job_slices(job) - 1 : 0;
     const struct job_rule rules[] = {
         {on && !has_metric(job, METRIC_AUC), "metrics.progressive", NULL,
          "it computes the auc of training; add auc to model.metrics, or remove it"},
         {on && job->training.update == UPDATE_GEO, "metrics.progressive", NULL,
          "with training.update: geo each worker trains by itself between pushes, and its "
          "predictions are not those of the job; allowed: false, or another training.update"},
+        {!on && *job->metrics.by, "metrics.by", NULL,
+         "it has no effect without metrics.progressive: true; set that, or remove it"},
+        {!*job->metrics.by && values, "metrics.values", NULL,
+         "it has no effect without metrics.by, the column that has them; set that, or remove it"},
+        {*job->metrics.by && !values, "metrics.by", NULL,
+         "metrics.values is missing: the values of this column, a slice of the rows each; rows "
+         "with other values are one slice more"},
+        {values >= SLICES_MAX, "metrics.values", NULL,
+         "at most 63 values are allowed; rows with other values are one slice more"},
+        {*job->metrics.by && job_slices_lookup(job) == UINT32_MAX, "metrics.by", NULL,
+         "it must be a column of kind key that a layer of the model looks up"},
         {on && job_has_weights(job), "metrics.progressive", NULL,
          "it counts rows, and the rows of this job have weights (data.columns); allowed: false, or "
          "no column of kind weight"},
@@ -675,6 +707,7 @@ void job_close(struct job *job)
     mem_free(job->model.lookup);
     mem_free(job->model.weights);
     mem_free(job->data.csv.missing);
+    mem_free(job->metrics.values);
     mem_free(job->data.train);
     mem_free(job->data.eval);
     mem_free(job->data.validation.files);

@@ -392,6 +392,8 @@ struct job {
     } evaluate;
     struct {
         bool progressive;
+        char by[JOB_NAME_MAX]; /* a column; "": none */
+        char *values;          /* a list of texts, of that column; NULL: none */
     } metrics;
     struct {
         enum codec push, reply;
@@ -483,6 +485,11 @@ static inline const char *job_eval_files(const struct job *job)
 {
     return job->data.eval ? job->data.eval : job->data.validation.files;
 }
+/* metrics.by: the number of slices of rows: one for each of metrics.values, and the last for all other rows; 0: none. */
+uint32_t job_slices(const struct job *job);
+/* Index in model.lookup of the column metrics.by; UINT32_MAX: no layer looks up such a `key` column. */
+uint32_t job_slices_lookup(const struct job *job);
+
 /* Returns whether there is something to evaluate on. */
 bool job_evaluates(const struct job *job);
 

@@ -253,7 +253,11 @@ static const struct section sections[] = {
              "`loss`, `logloss`, `normalized_entropy` and `calibration` of training are always "
              "those of such predictions.\n"
              "`progressive: true` adds `auc`: "
-             "[semantics.md](../explanation/semantics.md#loss-and-metrics)."},
+             "[semantics.md](../explanation/semantics.md#loss-and-metrics).\n"
+             "\n"
+             "```yaml\n"
+             "metrics: {progressive: true, by: C9, values: [a73ee510, 7cc72ec2]}\n"
+             "```"},
     {.title = "## early_stopping",
      .rows = "early_stopping.patience early_stopping.min_delta early_stopping.start_from_epoch "
              "early_stopping.restore_best_weights",

@@ -202,6 +202,13 @@ static const struct job_key keys[] = {
             "Compute the `auc` of training, too: of rows as they are predicted before they are "
             "trained on.",
             EXAMPLE("true"), .identity = true, .fallback = "false"),
+    JOB_KEY("metrics.by", TEXT, metrics.by,
+            "Show the progressive metrics also by the value of this `key` column: for the rows "
+            "that have each of `metrics.values`, and for all others together.",
+            EXAMPLE("C9"), .identity = true, .fallback_doc = "none"),
+    JOB_KEY("metrics.values", TEXTS, metrics.values,
+            "The values of `metrics.by`, at most 63, as the data have them.",
+            EXAMPLE("[a73ee510, 7cc72ec2]"), .identity = true, .fallback_doc = "none"),
     JOB_KEY("training.staleness", U32, training.staleness,
             "`ssp`: the most batches by which a worker may be ahead of the slowest worker when it "
             "begins a batch. 0: workers wait for each other after each batch.",

@@ -97,7 +97,7 @@ static enum err run_open(struct run *r, const struct job *job, const struct mode
     if (!err)
         err = loader_new(&r->loader, source, 2 * job->training.microbatches, e);
     if (!err)
-        err = gradient_new(&r->gradient, model, r->pool, r->loader,
+        err = gradient_new(&r->gradient, model, r->pool, r->loader, NULL,
                            order_leaf_rows_max(&source->order), job->training.seed, e);
     return err;
 }

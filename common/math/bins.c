@@ -70,6 +70,24 @@ struct bins_auc bins_auc(const struct bins *b, uint32_t block)
     return pairs > 0 ? (struct bins_auc){area / pairs, tied / pairs} : (struct bins_auc){NAN, NAN};
 }
 
+struct bins_sums bins_sums(const struct bins *b, uint32_t block)
+{
+    const uint64_t *count = b->count + (size_t)BLOCK * block;
+    struct bins_sums s = {0, 0, 0, 0};
+    for (uint32_t i = 0; i < BLOCK; i += 2) {
+        const double n = (double)count[i], p = (double)count[i + 1];
+        const double logit = ((double)i / 2 + 0.5) / 128 - 16;
+        if (n + p == 0)
+            continue;
+        s.rows += n + p;
+        s.positives += p;
+        s.predicted += (n + p) / (1 + exp(-logit));
+        s.loss += n * log1p(exp(logit)) + p * log1p(exp(-logit));
+    }
+    s.loss /= s.rows;
+    return s;
+}
+
 size_t bins_pack(const struct bins *b, uint64_t *out)
 {
     size_t n = 0;

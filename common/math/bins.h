@@ -52,6 +52,13 @@ struct bins_auc {
 };
 struct bins_auc bins_auc(const struct bins *b, uint32_t block);
 
+/* The mean logloss and the sum of the predicted probabilities, with the middle of its bin as each row's logit: this changes the
+ * probability by 0.4 % at most. loss NAN: there are no rows. */
+struct bins_sums {
+    double rows, positives, loss, predicted;
+};
+struct bins_sums bins_sums(const struct bins *b, uint32_t block);
+
 /* The counts, as pairs: how many zeros come before it, and the next count. out NULL: none is written. Returns the number of
  * values. */
 size_t bins_pack(const struct bins *b, uint64_t *out);

@@ -53,6 +53,7 @@ static void close_blocks(struct shard *s)
     shard_rows_close(s);
     for (int i = 0; i < CHECKPOINT_EPOCHS; i++)
         bins_close(&s->bins[i]);
+    s->sliced.rows = 0;
     plan_close(&s->plan);
     layout_close(&s->layout);
     s->planned = false;

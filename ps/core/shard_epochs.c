@@ -5,6 +5,8 @@
 
 #include "ps/core/shard_state.h"
 
+_Static_assert((int)SLICES_MAX == (int)BINS_SLICES_MAX, "a slice is one byte of marks");
+
 /* ---- progressive metrics ---- */
 
 /* The AUC of so many more rows costs nothing against their training; that of an epoch's last batch is of all. */
@@ -96,7 +98,32 @@ void shard_epochs_say(const struct shard *s, struct shard_epochs *room)
     say(s, room);
 }
 
-void shard_epochs_reply(const struct shard *s, const struct shard_peer *to, Gradwire__Reply *reply,
+/* The results by slice of the last epoch that has all its batches; they stay the same while no row is added to it. */
+static void say_slices(struct shard *s, struct shard_epochs *room)
+{
+    Gradwire__EpochSums *to = NULL;
+    for (size_t i = 0; i < room->n && s->bins[0].count && s->bins[0].slices; i++)
+        if (room->epoch[i].batches >= s->settings.batches_per_epoch &&
+            (!to || room->epoch[i].epoch > to->epoch))
+            to = &room->epoch[i];
+    const struct bins *b = to ? &s->bins[to->epoch % CHECKPOINT_EPOCHS] : NULL;
+    if (!b || !b->rows || b->epoch != to->epoch)
+        return;
+    for (uint32_t i = 0;
+         i < b->slices && (s->sliced.epoch != b->epoch || s->sliced.rows != b->rows); i++) {
+        const struct bins_sums sums = bins_sums(b, 1 + i);
+        const struct bins_auc auc = bins_auc(b, 1 + i);
+        const double of[SLICE_NUMBERS] = {sums.rows,      sums.positives, sums.loss,
+                                          sums.predicted, auc.auc,        auc.error};
+        memcpy(s->sliced.of + (size_t)i * SLICE_NUMBERS, of, sizeof of);
+    }
+    s->sliced.epoch = b->epoch;
+    s->sliced.rows = b->rows;
+    to->slices = s->sliced.of;
+    to->n_slices = (size_t)b->slices * SLICE_NUMBERS;
+}
+
+void shard_epochs_reply(struct shard *s, const struct shard_peer *to, Gradwire__Reply *reply,
                         const struct shard_run *run, struct shard_epochs *room)
 {
     if (s->index > 0 || to->worker > 0 || run->first > 0 || run->count == 0)
@@ -111,6 +138,7 @@ void shard_epochs_reply(const struct shard *s, const struct shard_peer *to, Grad
         add(s, room->of, &step);
     }
     say(s, room);
+    say_slices(s, room);
     reply->epochs = room->epochs;
     reply->n_epochs = room->n;
 }

@@ -225,6 +225,10 @@ struct shard {
     uint64_t dropped; /* backup workers: microbatches that no step contains */
     struct epoch_sums epoch[CHECKPOINT_EPOCHS]; /* on the lead: epoch e at e % CHECKPOINT_EPOCHS */
     struct bins bins[CHECKPOINT_EPOCHS]; /* the same, with metrics.progressive; count NULL: none */
+    struct { /* the last results by slice, of so many rows of an epoch */
+        uint64_t epoch, rows;
+        double of[SLICES_MAX * SLICE_NUMBERS];
+    } sliced;
 
     union {
         struct shard_sync sync;
@@ -339,7 +343,7 @@ void shard_add_marks(struct shard *s, uint64_t epoch, const uint8_t *marks, uint
 /* Fill *room with the sums, for a message. Only the lead has any. */
 void shard_epochs_say(const struct shard *s, struct shard_epochs *room);
 /* Add the epochs' sums to a reply to the chief if its range has the lead's first chunk. */
-void shard_epochs_reply(const struct shard *s, const struct shard_peer *to, Gradwire__Reply *reply,
+void shard_epochs_reply(struct shard *s, const struct shard_peer *to, Gradwire__Reply *reply,
                         const struct shard_run *run, struct shard_epochs *room);
 
 /* shard_status.c: add the resolved ids to the status. */

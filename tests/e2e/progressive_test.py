@@ -140,6 +140,72 @@ class ProgressiveTest(TrainCase):
         self.assertGreater(s["batches"]["redone"], 0)
         self.assertEqual(self.aucs(s), self.aucs(expected))
 
+    def slices(self, out=None):
+        found = json.loads(((out or self.out) / "slices.json").read_text())
+        return found["epoch"], found["by"], {s["value"]: s for s in found["slices"]}
+
+    def sliced(self):
+        """A job with slices, and its rows with their keys."""
+        draw = random.Random(3)
+        lines = []
+        for _ in range(4000):
+            x, key = draw.gauss(0, 1), draw.choice(["a", "a", "b b", "", "d", "e"])
+            lines.append((key, f"{x:.6f},{key},{int(draw.random() < 0.1 + 0.2 * (x > 0) + 0.2 * (key == 'a'))}\n"))
+        (self.tmp / "all.csv").write_text("".join(line for _, line in lines))
+        job = self.job("name: a\ndata: {format: csv, train: all.csv, eval: part.csv,"
+                       " columns: [number: x, key: {name: C, space: other}, label: y]}\n"
+                       "model: {input: {shape: auto}, layers: [{linear: {inputs: C, name: wide}},"
+                       " {dense: {inputs: x, units: 1, name: deep}}, {add: [wide, deep]}, sigmoid],"
+                       " loss: binary_crossentropy, metrics: [auc, logloss, calibration, normalized_entropy]}\n"
+                       "optimizer: sgd\ntraining: {batch_size: 96, epochs: 1}\n"
+                       "metrics: {progressive: true, by: C, values: [b b, '', a, z]}\n")
+        return job, lines
+
+    def test_slices_are_those_of_the_rows_with_the_value(self):
+        job, lines = self.sliced()
+        for value, part in (("a", {"a"}), ("b b", {"b b"}), ("", {""}), (None, {"d", "e"})):
+            rows = [line for key, line in lines if key in part]
+            (self.tmp / "part.csv").write_text("".join(rows))
+            s = self.train("--workers=2", out=self.tmp / f"out-{value}", job=job, keys={"training.learning_rate": 1e-30}).summary()
+            epoch, by, slices = self.slices(self.tmp / f"out-{value}")
+            self.assertEqual((epoch, by, list(slices)), (1, "C", ["b b", "", "a", "z", None]))
+            found = slices[value]
+            self.assertEqual((found["rows"], found["positives"]), (len(rows), sum(row.endswith("1\n") for row in rows)))
+            self.assertLessEqual(abs(found["auc"] - s["eval"]["auc"]), found["auc_error"] + 1e-9)
+            for name in ("logloss", "calibration", "normalized_entropy"):
+                self.assertAlmostEqual(found[name] / s["eval"][name], 1, 3)
+            self.assertEqual((slices["z"]["rows"], slices["z"]["auc"]), (0, None))
+            log = (self.tmp / f"out-{value}/processes/worker-0.log").read_text()
+            self.assertRegex(log, r"epoch 1 by C:\n.*  b b: rows \d+ positives \d+ logloss 0\.")
+
+    def test_values_that_are_no_keys_of_the_column_are_refused(self):
+        job, lines = self.sliced()
+        (self.tmp / "part.csv").write_text(lines[0][1])
+        job.write_text(job.read_text().replace("space: other", "hash: false, missing: none"))
+        (self.tmp / "all.csv").write_text("1,7,0\n1,8,1\n")
+        (self.tmp / "part.csv").write_text("1,7,0\n")
+        for values, why in (("[7, x]", 'metrics.values: "x" is not an integer, and keys of C are integers'),
+                            ("[7, 8, '07']", 'metrics.values: "07" has the key of value 1')):
+            job_run = self.launch("--workers=1", job=job, keys={"metrics.values": values})
+            job_run.wait(2)
+            self.assertIn(why, job_run.stderr())
+
+    def test_slices_are_the_same_for_any_cluster_and_after_kills(self):
+        job_file, lines = self.sliced()
+        (self.tmp / "part.csv").write_text(lines[0][1])
+        keys = {"training.epochs": 2, "checkpoint.every_steps": 5, "checkpoint.every_seconds": 0}
+        self.train("--workers=1", out=self.tmp / "one", job=job_file, keys=keys)
+        job = self.launch("--workers=2", "--ps=2", *slow(0.05), job=job_file, keys=keys)
+        for cut, name in ((2, "ps-0"), (4, "worker-0"), (5, "worker-1")):
+            job.until_cut(cut)
+            job.kill(name)
+        job.wait()
+        self.assertEqual(self.slices(), self.slices(self.tmp / "one"))
+        for update in ("async", "ssp"):
+            self.train("--workers=2", out=self.tmp / update, job=job_file, keys={**keys, "training.update": update})
+            for value, found in self.slices(self.tmp / update)[2].items():
+                self.assertEqual(found["rows"], self.slices(self.tmp / "one")[2][value]["rows"])
+
 
 if __name__ == "__main__":
     unittest.main()

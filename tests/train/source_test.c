@@ -206,7 +206,7 @@ static void train(struct fixture *f, struct source *source, float *w)
     for (uint32_t i = 0; i < OPTIMIZER_SLOTS_MAX; i++)
         assert_non_null(slot[i] = mem_floats(elems));
     must(f, loader_new(&loader, source, 2 * LEAVES, &f->e));
-    must(f, gradient_new(&g, f->model, f->pool, loader, order_leaf_rows_max(&source->order),
+    must(f, gradient_new(&g, f->model, f->pool, loader, NULL, order_leaf_rows_max(&source->order),
                          f->job.training.seed, &f->e));
     loader_want(loader, 0, end, 0, LEAVES);
     layout_init_values(model_layout(f->model), f->job.training.seed, 0, elems, w);

@@ -186,7 +186,7 @@ static void find(struct found *f, const struct idx_files *files, const char *nam
         .rows = data.rows, .batch_size = data.rows, .seed = 1, .microbatches = LEAVES};
     const struct session_task task = {.kind = TASK_COMPUTE, .count = {LEAVES}, .runs = 1};
     if (loader_new(&l, source_over(&source, &data, &order), 8, &e) ||
-        gradient_new(&g, model, pool, l, (uint32_t)data.rows / LEAVES + 1, 1, &e))
+        gradient_new(&g, model, pool, l, NULL, (uint32_t)data.rows / LEAVES + 1, 1, &e))
         fail_msg("%s", e.text);
     float *w = mem_floats(model_layout(model)->elems);
     assert_non_null(w);

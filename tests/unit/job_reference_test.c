@@ -31,6 +31,12 @@ static const char table[] = "model:\n"
                             "optimizer: sgd\n"
                             "data: {format: csv, train: a.csv, columns: [label: y, key: user]}\n";
 
+static const char keyed[] =
+    "model: {input: {shape: auto}, layers: [linear: {inputs: C9}, sigmoid], "
+    "loss: binary_crossentropy, metrics: [auc]}\n"
+    "optimizer: sgd\n"
+    "data: {format: csv, train: a.csv, columns: [label: y, key: C9]}\n";
+
 /* The job that a key's example goes into, by the beginning of its path: the last text, and all that is set. X stands for
  * one name, %s is that name. */
 static const struct context {
@@ -39,6 +45,8 @@ static const struct context {
     /* clang-format off */
     {"", plain, {NULL}},
     {"metrics.progressive", NULL, {"model.metrics=[auc]"}},
+    {"metrics.by", keyed, {"metrics={progressive: true, values: [a]}"}},
+    {"metrics.values", keyed, {"metrics={progressive: true, by: C9}"}},
     {"model.layers[].flatten.", NULL, {"model.input.shape=[28, 28, 1]", "model.layers=[flatten: {name: it}, flatten, dense: 1]"}},
     {"model.layers[].activation.", NULL, {"model.input.shape=[28, 28, 1]", "model.layers=[activation: {activation: relu}, flatten, dense: 1]"}},
     {"model.layers[].relu.", NULL, {"model.input.shape=[28, 28, 1]", "model.layers=[relu: {name: it}, flatten, dense: 1]"}},

@@ -1685,6 +1685,40 @@ static void progressive_metrics_are_refused_where_rows_cannot_be_counted(void **
             "j.yaml:12: metrics.progressive: with training.update: geo each worker trains by "
             "itself between pushes, and its predictions are not those of the job; allowed: false, "
             "or another training.update");
+    static const char by[] = "metrics={progressive: true, by: C, values: [a, b]}";
+    static const char keyed[] =
+        "model: {input: {shape: auto}, layers: [linear: {inputs: C}, "
+        "sigmoid], loss: binary_crossentropy, metrics: [auc]}\n"
+        "optimizer: sgd\n"
+        "data: {format: csv, train: a.csv, columns: [key: C, ignore: D, label: "
+        "y]}\n";
+    job = parsed(keyed, by);
+    assert_int_equal(job_slices(&job), 3);
+    assert_int_equal(job_slices_lookup(&job), 0);
+    job_close(&job);
+    refused(keyed, "metrics={by: C, values: [a]}",
+            "--set metrics: metrics.by: it has no effect without metrics.progressive: true; set "
+            "that, or "
+            "remove it");
+    refused(keyed, "metrics={progressive: true, values: [a]}",
+            "--set metrics: metrics.values: it has no effect without metrics.by, the column that "
+            "has them; "
+            "set that, or remove it");
+    refused(
+        keyed, "metrics={progressive: true, by: C}",
+        "--set metrics: metrics.by: metrics.values is missing: the values of this column, a slice "
+        "of the rows each; rows with other values are one slice more");
+    refused(keyed, "metrics={progressive: true, by: D, values: [a]}",
+            "--set metrics: metrics.by: it must be a column of kind key that a layer of the model "
+            "looks up");
+    char many[512] = "metrics={progressive: true, by: C, values: [0";
+    for (int i = 1; i < 64; i++)
+        (void)snprintf(many + strlen(many), sizeof many - strlen(many), ", %d", i);
+    (void)snprintf(many + strlen(many), sizeof many - strlen(many), "]}");
+    refused(keyed, many,
+            "--set metrics: metrics.values: at most 63 values are allowed; rows with other values "
+            "are one "
+            "slice more");
     (void)snprintf(text, sizeof text, "%s    - weight: w\nmetrics: {progressive: true}\n", csv);
     refused(text, more,
             "j.yaml:13: metrics.progressive: it counts rows, and the rows of this job have "

@@ -495,7 +495,7 @@ static void training_and_evaluation_end_with_the_disks_word(void **state)
     const struct session_task task = {.kind = TASK_COMPUTE, .count = {LEAVES}, .runs = 1};
     if (model_new(&model, &f.job, &f.e) || pool_new(&pool, 2, &f.e) ||
         loader_new(&l, source_over(&source, &f.train, &order), 8, &f.e) ||
-        gradient_new(&g, model, pool, l, 64 / LEAVES + 1, 1, &f.e) ||
+        gradient_new(&g, model, pool, l, NULL, 64 / LEAVES + 1, 1, &f.e) ||
         evaluator_new(&v, &f.job, model, source_over(&eval_source, &f.eval, NULL), pool, &f.e))
         fail_msg("%s", f.e.text);
     float *w = mem_floats(model_layout(model)->elems);

@@ -10,7 +10,10 @@
 #include "common/base/clock.h"
 #include "common/process/output.h"
 #include "common/base/log.h"
+#include "common/base/json.h"
 #include "common/base/mem.h"
+#include "common/base/texts.h"
+#include "common/process/files.h"
 #include "common/parameters/norm.h"
 #include "evaluate/evaluate.h"
 #include "export/export.h"
@@ -467,6 +470,78 @@ static bool best_with(const struct epoch_end *end, uint64_t epoch, const struct 
     return any;
 }
 
+/* ---- metrics.by ---- */
+
+/* Of one slice, in this order. */
+static const char *const slice_names[] = {
+    "rows", "positives", "logloss", "normalized_entropy", "calibration", "auc", "auc_error"};
+enum { SLICE_VALUES = sizeof slice_names / sizeof slice_names[0] };
+
+static void slice_values(const double of[SLICE_NUMBERS], double out[SLICE_VALUES])
+{
+    const double rows = of[0], positives = of[1], p = positives / rows;
+    const double entropy = -(p * log(p) + (1 - p) * log(1 - p)); /* NAN: one class */
+    const double values[SLICE_VALUES] = {
+        rows,  positives, of[2], of[2] / entropy, positives > 0 ? of[3] / positives : (double)NAN,
+        of[4], of[5]};
+    memcpy(out, values, sizeof values);
+}
+
+/* One slice's line for people, and its object. */
+static json_t *tell_slice(const struct epoch_end *end, const char *value, size_t bytes,
+                          const double values[SLICE_VALUES])
+{
+    json_t *one = json_pack("{s:o}", "value", value ? json_stringn(value, bytes) : json_null());
+    char text[256];
+    bool ok = true;
+    int n =
+        snprintf(text, sizeof text, "  %.*s:", value ? (int)bytes : 6, value ? value : "others");
+    for (int i = 0; i < SLICE_VALUES; i++) {
+        json_put(one, slice_names[i],
+                 i < 2 ? json_integer((json_int_t)values[i]) : json_number(values[i]), &ok);
+        if (n < (int)sizeof text && isfinite(values[i]))
+            n += snprintf(text + n, sizeof text - (size_t)n, i < 2 ? " %s %.0f" : " %s %.4f",
+                          slice_names[i], values[i]);
+        else if (n < (int)sizeof text)
+            n += snprintf(text + n, sizeof text - (size_t)n, " %s -", slice_names[i]);
+    }
+    progress_say(end->progress.fd, "%s", text);
+    log_info("%s", text);
+    return json_whole(one, ok);
+}
+
+/* A line for each slice, and DIR/slices.json, which has the last epoch's. */
+static void tell_slices(const struct epoch_end *end, uint64_t epoch)
+{
+    const struct session_slices *s = session_slices(end->session);
+    const struct job *job = end->config.job;
+    const char *at = job->metrics.values;
+    char path[FILES_PATH_MAX + 16];
+    struct errmsg e;
+    if (!*job->metrics.by || s->n != job_slices(job) || s->epoch + 1 != epoch)
+        return;
+    json_t *all = json_array();
+    bool ok = true;
+    progress_say(end->progress.fd, "epoch %" PRIu64 " by %s:", epoch, job->metrics.by);
+    log_info("epoch %" PRIu64 " by %s:", epoch, job->metrics.by);
+    for (uint32_t i = 0; i < s->n; i++) {
+        double values[SLICE_VALUES];
+        size_t bytes = 0;
+        const char *value = at;
+        slice_values(s->of[i], values);
+        if (at)
+            at = texts_next(at, &bytes);
+        json_push(all, tell_slice(end, value, bytes, values), &ok);
+    }
+    (void)snprintf(path, sizeof path, "%s/slices.json", end->config.output);
+    all = json_whole(all, ok);
+    json_t *file = all ? json_pack("{s:I, s:s, s:o}", "epoch", (json_int_t)epoch, "by",
+                                   job->metrics.by, "slices", all)
+                       : NULL;
+    if (files_write_json(path, file, JSON_INDENT(2), &e))
+        log_warn("%s", e.text);
+}
+
 /* Report an epoch's end to people, and to the history. */
 static void tell_epoch(struct epoch_end *end, uint64_t epoch, const struct sums *trained,
                        const struct evaluation *eval, double now_s)
@@ -479,6 +554,7 @@ static void tell_epoch(struct epoch_end *end, uint64_t epoch, const struct sums 
     }
     progress_epoch(&end->progress, epoch, trained, eval,
                    best_with(end, epoch, eval, &best) ? &best : NULL, now_s);
+    tell_slices(end, epoch);
     note_line(end, &line);
 }
 

@@ -266,6 +266,7 @@ static Gradwire__Settings settings_of(const struct job *job, uint64_t batches_pe
     s.batches_per_epoch = batches_per_epoch;
     s.metrics = metric_sums(job);
     s.progressive = metric_progressive(job);
+    s.slices = job_slices(job);
     s.replicas_to_aggregate = job_replicas(job, cluster_workers_most(cluster));
     s.redo = job->sync.dropped == DROPPED_REDO;
     s.flush_epochs = job->training.monitor != MONITOR_NONE;

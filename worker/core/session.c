@@ -330,7 +330,18 @@ static void take_epochs(struct session *s, const Gradwire__Reply *m)
         *to = (struct sums){.examples = from->examples, .loss = from->loss};
         for (size_t k = 0; k < from->n_metric && k < SUMS_MAX; k++)
             to->metric[k] = from->metric[k];
+        if (from->n_slices == 0 || from->n_slices % SLICE_NUMBERS ||
+            from->n_slices > SLICES_MAX * SLICE_NUMBERS)
+            continue;
+        s->slices.epoch = from->epoch;
+        s->slices.n = (uint32_t)(from->n_slices / SLICE_NUMBERS);
+        memcpy(s->slices.of, from->slices, from->n_slices * sizeof *from->slices);
     }
+}
+
+const struct session_slices *session_slices(const struct session *s)
+{
+    return &s->slices;
 }
 
 bool session_epoch(const struct session *s, uint64_t epoch, struct sums *sums)

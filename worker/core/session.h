@@ -212,6 +212,13 @@ struct session_place session_place(const struct session *s);
 /* The chief's session: loss and metrics of an epoch (from 0) over all workers, as the lead shard reported last; in
  * sync, of all steps before the one whose parameters are held. False, with zeros: not reported. */
 bool session_epoch(const struct session *s, uint64_t epoch, struct sums *sums);
+/* The chief's session: the results by slice that the lead shard reported last, of an epoch that is over. */
+struct session_slices {
+    uint64_t epoch; /* from 0 */
+    uint32_t n;     /* 0: none were reported */
+    double of[SLICES_MAX][SLICE_NUMBERS];
+};
+const struct session_slices *session_slices(const struct session *s);
 /* The chief's session: the examples of all workers that these sums gained while it looked. Never falls: a rollback takes none
  * away, and examples that are trained again count again. */
 double session_examples(const struct session *s);

@@ -128,7 +128,8 @@ struct session {
         struct sums sums;
     } epoch[SESSION_EPOCHS]; /* (epochs) the chief's session: as the lead shard reported last */
     size_t epochs;
-    double examples; /* of all workers, that these sums gained */
+    struct session_slices slices; /* n 0: none were reported */
+    double examples;              /* of all workers, that these sums gained */
 
     struct { /* the NaN guard: for the running step or batch, reported to the chief */
         uint64_t name;

@@ -138,8 +138,11 @@ struct gradient {
     struct gradient_node node[GRADIENT_NODES_MAX];
     struct sums leaf_sums[TREE_LEAVES_MAX];
     bool progressive;
-    uint32_t rows;                    /* of a leaf, at most */
-    uint16_t *marks[TREE_LEAVES_MAX]; /* (rows) of each leaf; NULL: not needed yet */
+    const struct row_slices *by; /* NULL: no slices */
+    uint32_t slices;
+    uint32_t rows; /* of a leaf, at most */
+    uint16_t *marks
+        [TREE_LEAVES_MAX]; /* (rows) of each leaf, then their slices, if there are any; NULL: not needed yet */
     struct {
         uint8_t *marks;
         size_t capacity;
@@ -154,7 +157,8 @@ struct gradient {
 };
 
 enum err gradient_new(struct gradient **out, const struct model *model, struct pool *pool,
-                      struct loader *loader, uint32_t rows, uint64_t seed, struct errmsg *e)
+                      struct loader *loader, const struct row_slices *by, uint32_t rows,
+                      uint64_t seed, struct errmsg *e)
 {
     struct gradient *g = mem_zalloc(1, sizeof *g);
     assert(model_labels(model) == 1); /* a source has one label */
@@ -168,6 +172,8 @@ enum err gradient_new(struct gradient **out, const struct model *model, struct p
     g->layout = model_layout(model)->rows;
     g->progressive = model_is_progressive(model);
     g->rows = rows;
+    g->by = by;
+    g->slices = by ? by->n : 0;
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->progress, NULL);
     g->thread = mem_zalloc(pool_threads(pool), sizeof *g->thread);
@@ -395,11 +401,13 @@ static enum err compute_leaf(struct worker_thread *t, uint32_t leaf, struct errm
         err = take_rows(t, m.keys, &rows);
     }
     if (!err && g->progressive && !g->marks[leaf] &&
-        !(g->marks[leaf] = mem_zalloc(g->rows, sizeof **g->marks)))
+        !(g->marks[leaf] = mem_zalloc(bins_marks_bytes(g->rows, g->slices), 1)))
         err = ERR_NOMEM;
     if (err)
         return err;
     model_run_mark(t->run, g->marks[leaf]);
+    if (g->slices && m.n)
+        row_slices_of(g->by, &m, (uint8_t *)(g->marks[leaf] + g->rows));
     t->reported_from = g->elems;
     g->leaf_sums[leaf] = (struct sums){0};
     model_train(t->run, g->w, &m, rng_key(g->seed, RNG_DROPOUT, id, of),
@@ -512,16 +520,19 @@ static void sum_leaves(struct gradient *g, struct gradient_node *n)
 /* The marks of a node's leaves, one after the other. Errors: ERR_NOMEM. */
 static enum err join_marks(struct gradient *g, struct gradient_node *n)
 {
-    size_t at = 0, need = bins_marks_bytes(n->examples, 0);
+    size_t at = 0, need = bins_marks_bytes(n->examples, g->slices);
     uint8_t *to = g->sent[n->number].marks;
     if (need && !(to = mem_grow(to, &g->sent[n->number].capacity, need, 1)))
         return ERR_NOMEM;
     g->sent[n->number].marks = to;
     for (uint32_t i = tree_first_leaf(n->node); i < tree_end_leaf(n->node); i++) {
-        size_t bytes = (size_t)g->leaf_sums[i].examples * sizeof **g->marks;
-        if (bytes)
-            memcpy(to + at, g->marks[i], bytes);
-        at += bytes;
+        size_t rows = (size_t)g->leaf_sums[i].examples;
+        if (!rows)
+            continue;
+        memcpy(to + 2 * at, g->marks[i], 2 * rows);
+        if (g->slices)
+            memcpy(to + 2 * (size_t)n->examples + at, g->marks[i] + g->rows, rows);
+        at += rows;
     }
     n->marks = to;
     return ERR_OK;

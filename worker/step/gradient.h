@@ -47,10 +47,10 @@ const struct leaf *batch_leaf(const struct batch *b, uint32_t leaf);
 struct gradient;
 
 /* Make buffers for leaves of up to `rows` rows, on the pool's threads. The other arguments are the caller's and
- * outlive it. */
+ * outlive it. `by`: metrics.by; NULL: none. */
 enum err gradient_new(struct gradient **g, const struct model *model, struct pool *pool,
-                      struct loader *loader, uint32_t rows, uint64_t seed,
-                      struct errmsg *e) MUST_CHECK;
+                      struct loader *loader, const struct row_slices *by, uint32_t rows,
+                      uint64_t seed, struct errmsg *e) MUST_CHECK;
 void gradient_free(struct gradient *g);
 
 /* Compute the task with parameters w (the whole flat block). `batch`: with tables its microbatches and their rows;

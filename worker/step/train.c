@@ -15,6 +15,7 @@ struct train {
     struct train_config config;
     struct train_parts is;
     struct loader *loader;
+    struct row_slices by; /* metrics.by */
     uint64_t task_name;
     bool tables;
     struct batch batch[2]; /* tables: the running task's, and the next one's */
@@ -157,7 +158,9 @@ static enum err new_parts(struct train *t, struct errmsg *e)
         err = loader_new(&t->loader, c->source, depth < LOADER_DEPTH_MIN ? LOADER_DEPTH_MIN : depth,
                          e);
     if (!err)
-        err = gradient_new(&is->gradient, c->model, is->pool, t->loader,
+        err = row_slices_init(&t->by, job, e);
+    if (!err)
+        err = gradient_new(&is->gradient, c->model, is->pool, t->loader, &t->by,
                            order_leaf_rows_max(&c->source->order), job->training.seed, e);
     if (err)
         return err;

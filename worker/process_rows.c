@@ -115,7 +115,7 @@ static enum err fetch_index(const struct process *p, uint8_t **index, size_t *by
     for (;;) {
         const int64_t began_ms = clock_now_ms();
         enum err err = cut_reader_index(&reader, index, bytes, e);
-        if (err != ERR_CLOSED && err != ERR_CORRUPT)
+        if (err != ERR_CLOSED && err != ERR_CORRUPT && err != ERR_REFUSED) /* of an earlier job */
             return err;
         const int64_t now_ms = clock_now_ms();
         if (now_ms - began_ms > CONNECTED_MS)

@@ -9,7 +9,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import SANITIZED, SHORT, TSAN, TrainCase, slow  # noqa: E402
+from cluster import PS, SANITIZED, SHORT, TSAN, WORKER, Process, TrainCase, free_ports, slow  # noqa: E402
 
 JOB = """name: log
 data: {format: csv, train: "DIR/day-*.csv", eval: DIR/eval.csv, order: stream, window: 64, header: names, columns: [
@@ -206,6 +206,31 @@ class BadInputTest(StreamCase):
         self.assertEqual(job.process.wait(100), 1, job.logs())
         self.assertIn("day-1.csv: it changed while it was read", job.logs())
         self.refuses("the data differ from those of its checkpoint", keys=keys)
+
+    def hosts(self, train):
+        """A chief and a worker whose files are elsewhere: (worker, chief, ps)."""
+        ports = free_ports(3)
+        at = [f"127.0.0.1:{port}" for port in ports]
+        flags = [f"--job={self.JOB}", f"--ps_hosts={at[0]}", f"--worker_hosts={at[1]},{at[2]}", *self.sets({})]
+        ps = Process(self, [PS, "--job_name=ps", "--task_index=0", f"--output={self.tmp}/ps", *flags], "ps")
+        worker = Process(self, [WORKER, "--job_name=worker", "--task_index=1", f"--output={self.tmp}/there", *flags,
+                                f"--set=data.train={train}"], "worker")
+        chief = Process(self, [WORKER, "--job_name=worker", "--task_index=0", f"--output={self.tmp}/here", *flags], "chief")
+        return worker, chief, ps
+
+    def test_a_worker_s_files_can_be_elsewhere_and_are_the_chief_s_or_named(self):
+        there = self.tmp / "there-data"
+        there.mkdir()
+        for day in range(3):
+            (there / f"part-{day}.csv").write_bytes((self.tmp / f"day-{day}.csv").read_bytes())
+        for one in self.hosts(f"{there}/part-*.csv"):
+            one.wait()
+        (there / "part-1.csv").write_text((there / "part-1.csv").read_text() + "1,2,0,3,a,b,c\n")
+        worker, *others = self.hosts(f"{there}/part-*.csv")
+        self.assertIn("part-1.csv: it has", worker.wait(2).last_line())
+        self.assertIn("data.train must name the same data everywhere", worker.last_line())
+        for one in others:
+            one.stop()
 
     def test_a_quote_that_is_not_closed_and_a_long_row_are_refused(self):
         path = self.tmp / "day-1.csv"

@@ -8,6 +8,7 @@ import cut_stalls
 import frameworks
 import hot_key
 import instructions
+import load
 import predict
 import roofline
 import stages
@@ -18,7 +19,7 @@ from lib.programs import EXIT_INTERRUPTED
 
 PROGRAMS = {"update-modes": update_modes, "compression": compression, "frameworks": frameworks,
             "instructions": instructions, "roofline": roofline, "cut-stalls": cut_stalls,
-            "hot-key": hot_key, "table-sizes": table_sizes, "predict": predict, "stream": stream}
+            "hot-key": hot_key, "load": load, "table-sizes": table_sizes, "predict": predict, "stream": stream}
 
 
 def main(arguments):

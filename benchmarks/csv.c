@@ -2,12 +2,14 @@
  * in the page cache, on `threads` threads, and a loop that reads the file in pieces and counts its
  * newlines, on one, as wc -l does.
  *
- * csv --threads N [--quoted] [--clicks] [--bytes B] [--rounds R] [--spilled|--gather]
+ * csv --threads N [--quoted] [--clicks] [--bytes B] [--rounds R] [--spilled|--gather|--parquet FILE]
  *
  * --clicks: the file has Criteo's shape, a label, 13 whole numbers and 26 keys that are hashed, compared with
  * a loop that makes the same columns, hashes included, and checks nothing; with --quoted its keys are in
  * quotes. --spilled: all rows go to a file (data.memory_mb), compared with all rows in memory. --gather:
  * random rows in batches, of such a data set compared with one in memory; one thread.
+ *
+ * --parquet FILE: the rows of --clicks as Parquet, which stays in FILE, compared with the csv.
  *
  * Without --clicks the file looks like network logs: 38 numbers, 3 categories and a label a row; with --quoted
  * its categories are in quotes. The check: rows, features and a sum over a column against what was
@@ -26,6 +28,7 @@
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/math/simd.h"
+#include "data/arrow/parquet.h"
 #include "data/text/csv_scan.h"
 #include "data/dataset.h"
 
@@ -37,8 +40,9 @@ struct csv_bench {
     bool quoted, clicks, spilled, gather;
     uint64_t bytes, rounds;
     char dir[256], path[300];
-    uint64_t rows, sum;       /* written; of the first column */
-    struct job job, spilling; /* the same with all rows in a file */
+    const char *parquet;                  /* NULL: it is not measured */
+    uint64_t rows, sum;                   /* written; of the first column */
+    struct job job, spilling, of_parquet; /* the same with all rows in a file, or of Parquet */
 };
 
 static const char *const words[WORDS][4] = {{"tcp", "udp", "icmp", "sctp"},
@@ -109,8 +113,47 @@ static void make_file(struct csv_bench *b)
         bench_die("%s: cannot be written", b->path);
 }
 
-/* A chunk of rows has more than the MiB that may be in memory. */
-static void make_job(struct csv_bench *b, struct job *job, bool spilling)
+static void put_parquet(struct parquet_writer *w, const char *lines, size_t bytes, FILE *to)
+{
+    struct errmsg e;
+    const char *out;
+    size_t n;
+    if (parquet_write(w, lines, bytes, &out, &n, &e))
+        bench_die("%s", e.text);
+    if (fwrite(out, 1, n, to) != n)
+        bench_die("the Parquet file cannot be written");
+}
+
+static void make_parquet(const struct csv_bench *b)
+{
+    char names[512] = "y", types[CLICK_FIELDS + 1] = "i";
+    size_t n = 1;
+    for (unsigned i = 1; i < CLICK_FIELDS; i++) {
+        const bool key = i > CLICK_NUMBERS;
+        n += (size_t)snprintf(names + n, sizeof names - n, ",%c%u", key ? 'C' : 'I',
+                              key ? i - CLICK_NUMBERS : i);
+        types[i] = key ? 's' : 'i';
+    }
+    names[n++] = '\n';
+    struct parquet_writer w = {.arrow = NULL};
+    struct errmsg e;
+    FILE *from = fopen(b->path, "r"), *to = fopen(b->parquet, "w");
+    char *text = bench_pages(b->bytes);
+    if (!from || !to || fread(text, 1, b->bytes, from) != b->bytes)
+        bench_die("%s: cannot be made", b->parquet);
+    if (parquet_write_begin(&w, names, n, types, &e))
+        bench_die("%s", e.text);
+    put_parquet(&w, text, b->bytes, to);
+    put_parquet(&w, NULL, 0, to);
+    parquet_write_close(&w);
+    fclose(from);
+    if (fclose(to))
+        bench_die("%s: cannot be written", b->parquet);
+    free(text);
+}
+
+/* A chunk of rows has more than the MiB that may be in memory. parquet: the file; NULL: the csv. */
+static void make_job(struct csv_bench *b, struct job *job, bool spilling, const char *parquet)
 {
     char text[8192];
     struct errmsg e;
@@ -118,11 +161,12 @@ static void make_job(struct csv_bench *b, struct job *job, bool spilling)
         text, sizeof text,
         "model: {input: {shape: auto}, layers: [%s], loss: mse}\n"
         "optimizer: sgd\nworker: {threads: %u}\n"
-        "data: {format: csv, train: '%s', memory_mb: %u, spill: '%s', columns: [%s",
+        "data: {format: %s, train: '%s', memory_mb: %u, spill: '%s', columns: [%s",
         b->clicks ? "linear: {inputs: 'C{1..26}', name: k}, dense: {inputs: "
                     "'I{1..13}', units: 1, name: n}, add: [k, n]"
                   : "dense: 1",
-        b->threads, b->path, spilling ? 1 : UINT32_MAX, b->dir,
+        b->threads, parquet ? "parquet" : "csv", parquet ? parquet : b->path,
+        spilling ? 1 : UINT32_MAX, b->dir,
         b->clicks ? "label: y, number: 'I{1..13}', key: 'C{1..26}']}\n" : "number: x0");
     for (unsigned i = 1; i < NUMBERS && !b->clicks; i++) {
         if (i <= WORDS)
@@ -160,13 +204,13 @@ static void load(struct dataset *d, const struct job *job)
         bench_die("%s", e.text);
 }
 
-static double load_seconds(struct csv_bench *b, bool spilling, bool *valid)
+static double load_seconds(struct csv_bench *b, const struct job *job, bool *valid)
 {
     struct dataset d;
     double began = clock_now_s();
-    load(&d, spilling ? &b->spilling : &b->job);
+    load(&d, job);
     double seconds = clock_now_s() - began;
-    *valid = *valid && is_right(b, &d, spilling);
+    *valid = *valid && is_right(b, &d, job == &b->spilling);
     dataset_close(&d);
     return seconds;
 }
@@ -315,15 +359,20 @@ static void measure(struct csv_bench *b)
     char *piece = bench_pages(PIECE_BYTES + CSV_SCAN_PAD);
     struct raw_columns *columns = bench_pages(sizeof *columns);
     (void)count_seconds(b, piece, &valid); /* warm */
-    (void)load_seconds(b, b->spilled, &valid);
+    const struct job *job = b->spilled ? &b->spilling : b->parquet ? &b->of_parquet : &b->job;
+    (void)load_seconds(b, job, &valid);
     for (uint64_t i = 0; i < b->rounds; i++) {
-        ours[i] = load_seconds(b, b->spilled, &valid);
-        count[i] = b->spilled  ? load_seconds(b, false, &valid)
-                   : b->clicks ? raw_seconds(b, piece, columns, &valid)
-                               : count_seconds(b, piece, &valid);
+        ours[i] = load_seconds(b, job, &valid);
+        count[i] = b->spilled || b->parquet ? load_seconds(b, &b->job, &valid)
+                   : b->clicks              ? raw_seconds(b, piece, columns, &valid)
+                                            : count_seconds(b, piece, &valid);
     }
     printf("{\"threads\": %u, \"bytes\": %llu, \"rows\": %llu, ", b->threads,
            (unsigned long long)b->bytes, (unsigned long long)b->rows);
+    if (b->parquet) {
+        print_values("mrows_per_s", ours, b->rounds, (double)b->rows * 1e-6);
+        print_values("csv_mrows_per_s", count, b->rounds, (double)b->rows * 1e-6);
+    }
     print_values("gb_per_s", ours, b->rounds, (double)b->bytes * 1e-9);
     print_values(b->spilled  ? "memory_gb_per_s"
                  : b->clicks ? "raw_gb_per_s"
@@ -359,11 +408,15 @@ static void measure_gather(struct csv_bench *b)
 
 static void parse_flags(struct csv_bench *b, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"threads", required_argument, NULL, 't'}, {"quoted", no_argument, NULL, 'q'},
-        {"clicks", no_argument, NULL, 'c'},        {"bytes", required_argument, NULL, 'b'},
-        {"rounds", required_argument, NULL, 'r'},  {"spilled", no_argument, NULL, 's'},
-        {"gather", no_argument, NULL, 'g'},        {0}};
+    static const struct option options[] = {{"threads", required_argument, NULL, 't'},
+                                            {"quoted", no_argument, NULL, 'q'},
+                                            {"clicks", no_argument, NULL, 'c'},
+                                            {"bytes", required_argument, NULL, 'b'},
+                                            {"rounds", required_argument, NULL, 'r'},
+                                            {"spilled", no_argument, NULL, 's'},
+                                            {"gather", no_argument, NULL, 'g'},
+                                            {"parquet", required_argument, NULL, 'p'},
+                                            {0}};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == 't')
             b->threads = (uint32_t)bench_number(optarg);
@@ -375,6 +428,8 @@ static void parse_flags(struct csv_bench *b, int argc, char **argv)
             b->spilled = true;
         else if (c == 'g')
             b->gather = true;
+        else if (c == 'p')
+            b->parquet = optarg;
         else if (c == 'b')
             b->bytes = bench_number(optarg);
         else if (c == 'r')
@@ -392,14 +447,18 @@ int main(int argc, char **argv)
     log_init("bench", LOG_ERROR);
     parse_flags(&b, argc, argv);
     make_file(&b);
-    make_job(&b, &b.job, false);
-    make_job(&b, &b.spilling, true);
+    make_job(&b, &b.job, false, NULL);
+    make_job(&b, &b.spilling, true, NULL);
+    make_job(&b, &b.of_parquet, false, b.parquet);
+    if (b.parquet)
+        make_parquet(&b);
     if (b.gather)
         measure_gather(&b);
     else
         measure(&b);
     job_close(&b.job);
     job_close(&b.spilling);
+    job_close(&b.of_parquet);
     unlink(b.path);
     rmdir(b.dir);
     return 0;

@@ -26,7 +26,7 @@ from lib.job import CNN, JOB, train_once
 from lib.programs import BUILD, ROOT, Failed, measure, run
 from lib.report import configuration, number, print_configuration, write_json
 
-NAMES = ["exchange", "roundtrip", "tls", "apply", "rows", "csv", "layers", "ready", "train"]
+NAMES = ["exchange", "roundtrip", "tls", "apply", "rows", "csv", "parquet", "layers", "ready", "train"]
 KIB, MIB = 1 << 10, 1 << 20
 
 
@@ -337,6 +337,41 @@ def bench_csv(options):
     for quoted in (False, True):
         yield f"clicks{' quoted' if quoted else ''} threads 1", partial(csv_case, options, 1, quoted, True)
     yield "gather spilled", partial(spilled_case, options, 1, True)
+
+
+# ---- Parquet ----
+
+PYARROW = """import sys, time
+import pyarrow.parquet
+began = time.perf_counter()
+rows = sum(each.num_rows for each in pyarrow.parquet.ParquetFile(sys.argv[1]).iter_batches(16384, use_threads=False))
+print(rows / (time.perf_counter() - began) * 1e-6)"""
+
+
+def parquet_case(options, python):
+    """Clicks as Parquet, on one thread, compared with a csv of the same rows and, if python has it, with pyarrow, which makes the columns."""
+    values = {"ours": [], "csv": [], **({"pyarrow": []} if python else {})}
+    size = (8 if options.epochs == 1 else 64) * MIB
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows.parquet")
+            for _ in range(options.rounds):
+                result = measure(300, "csv", "--clicks", "--threads", 1, "--rounds", 1, "--bytes", size, "--parquet", path)
+                values["ours"] += result["mrows_per_s"]
+                values["csv"] += result["csv_mrows_per_s"]
+                if python:
+                    values["pyarrow"].append(float(run([python, "-c", PYARROW, path], 60)))
+    except Failed as failure:
+        return failed({"unit": "Mrows/s", "threads": 1}, failure)
+    return finish({"unit": "Mrows/s", "threads": 1}, values.pop("ours"), values)
+
+
+def bench_parquet(options):
+    python = os.environ.get("GRADWIRE_INTEROP_PYTHON", sys.executable)
+    if subprocess.run([python, "-c", "import pyarrow.parquet"], capture_output=True, check=False).returncode:
+        print("bench parquet: no pyarrow in " + python + ", so it is skipped; GRADWIRE_INTEROP_PYTHON names another Python", file=sys.stderr)
+        python = None
+    yield "clicks threads 1", partial(parquet_case, options, python)
 
 
 # ---- layers ----

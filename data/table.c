@@ -614,6 +614,8 @@ static void learn_chunks(void *ctx, uint32_t thread)
 
 static enum err run_pass(struct learning *l, struct pool *pool, int pass, struct errmsg *e)
 {
+    if (l->table->schema->inputs == 0) /* keys alone teach nothing, and stay as they are */
+        return ERR_OK;
     l->pass = (unsigned)pass; /* only reached if no earlier pass failed */
     l->spilled = table_spilled_bytes(l->table) > 0;
     atomic_store(&l->next, 0);

@@ -2,11 +2,13 @@
  * in the page cache, on `threads` threads, and a loop that reads the file in pieces and counts its
  * newlines, on one, as wc -l does.
  *
- * csv --threads N [--quoted] [--clicks] [--bytes B] [--rounds R] [--spilled|--gather|--parquet FILE]
+ * csv --threads N [--quoted] [--clicks|--libsvm] [--bytes B] [--rounds R]
+ *     [--spilled|--gather|--parquet FILE] [--path FILE]
  *
  * --clicks: the file has Criteo's shape, a label, 13 whole numbers and 26 keys that are hashed, compared with
  * a loop that makes the same columns, hashes included, and checks nothing; with --quoted its keys are in
- * quotes. --spilled: all rows go to a file (data.memory_mb), compared with all rows in memory. --gather:
+ * quotes. --libsvm: the file has rows of 20 to 59 weighted keys. --path: the name of the file, which stays.
+ * --spilled: all rows go to a file (data.memory_mb), compared with all rows in memory. --gather:
  * random rows in batches, of such a data set compared with one in memory; one thread.
  *
  * --parquet FILE: the rows of --clicks as Parquet, which stays in FILE, compared with the csv.
@@ -19,6 +21,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -37,7 +40,7 @@ enum { CLICK_NUMBERS = 13, CLICK_KEYS = 26, CLICK_FIELDS = 1 + CLICK_NUMBERS + C
 
 struct csv_bench {
     uint32_t threads;
-    bool quoted, clicks, spilled, gather;
+    bool quoted, clicks, libsvm, spilled, gather, kept;
     uint64_t bytes, rounds;
     char dir[256], path[300];
     const char *parquet;                  /* NULL: it is not measured */
@@ -73,8 +76,28 @@ static void write_click(struct csv_bench *b, FILE *file)
     b->sum += first;
 }
 
+static void write_pairs(struct csv_bench *b, FILE *file)
+{
+    uint64_t key = rng_key(SEED, RNG_TEST, b->rows, 0), n = 20 + rng_u64(key, 0) % 40, index = 0;
+    const unsigned label = rng_u64(key, 1) & 1;
+    fprintf(file, "%u", label);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t bits = rng_u64(key, 2 + i);
+        index += 1 + bits % 5000;
+        fprintf(file, bits >> 32 & 1 ? " %llu:1" : " %llu:0.%04u", (unsigned long long)index,
+                (unsigned)(bits >> 40 & 8191));
+    }
+    fputc('\n', file);
+    b->rows++;
+    b->sum += label;
+}
+
 static void write_row(struct csv_bench *b, FILE *file)
 {
+    if (b->libsvm) {
+        write_pairs(b, file);
+        return;
+    }
     if (b->clicks) {
         write_click(b, file);
         return;
@@ -102,7 +125,8 @@ static void make_file(struct csv_bench *b)
     snprintf(b->dir, sizeof b->dir, "%s/gradwire-csv-XXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(b->dir))
         bench_die("%s: cannot be made", b->dir);
-    snprintf(b->path, sizeof b->path, "%s/rows.csv", b->dir);
+    if (!b->kept)
+        snprintf(b->path, sizeof b->path, "%s/rows.csv", b->dir);
     FILE *file = fopen(b->path, "w");
     if (!file)
         bench_die("%s: cannot be written", b->path);
@@ -157,23 +181,30 @@ static void make_job(struct csv_bench *b, struct job *job, bool spilling, const 
 {
     char text[8192];
     struct errmsg e;
-    size_t n = (size_t)snprintf(
-        text, sizeof text,
-        "model: {input: {shape: auto}, layers: [%s], loss: mse}\n"
-        "optimizer: sgd\nworker: {threads: %u}\n"
-        "data: {format: %s, train: '%s', memory_mb: %u, spill: '%s', columns: [%s",
-        b->clicks ? "linear: {inputs: 'C{1..26}', name: k}, dense: {inputs: "
-                    "'I{1..13}', units: 1, name: n}, add: [k, n]"
-                  : "dense: 1",
-        b->threads, parquet ? "parquet" : "csv", parquet ? parquet : b->path,
-        spilling ? 1 : UINT32_MAX, b->dir,
-        b->clicks ? "label: y, number: 'I{1..13}', key: 'C{1..26}']}\n" : "number: x0");
-    for (unsigned i = 1; i < NUMBERS && !b->clicks; i++) {
+    size_t n =
+        (size_t)snprintf(text, sizeof text,
+                         "model: {input: {shape: auto}, layers: [%s], loss: mse}\n"
+                         "optimizer: sgd\nworker: {threads: %u}\n"
+                         "data: {format: %s, train: '%s', memory_mb: %u, spill: '%s', columns: [%s",
+                         b->libsvm   ? "linear: {inputs: [p], name: k}"
+                         : b->clicks ? "linear: {inputs: 'C{1..26}', name: k}, dense: {inputs: "
+                                       "'I{1..13}', units: 1, name: n}, add: [k, n]"
+                                     : "dense: 1",
+                         b->threads,
+                         parquet     ? "parquet"
+                         : b->libsvm ? "libsvm"
+                                     : "csv",
+                         parquet ? parquet : b->path, spilling ? 1 : UINT32_MAX, b->dir,
+                         b->libsvm ? "label: y, keys: {name: p, max_values: 64, weights: true}]}\n"
+                         : b->clicks ? "label: y, number: 'I{1..13}', key: 'C{1..26}']}\n"
+                                     : "number: x0");
+    const bool logs = !b->clicks && !b->libsvm;
+    for (unsigned i = 1; i < NUMBERS && logs; i++) {
         if (i <= WORDS)
             n += (size_t)snprintf(text + n, sizeof text - n, ", category: w%u", i);
         n += (size_t)snprintf(text + n, sizeof text - n, ", number: x%u", i);
     }
-    if (!b->clicks)
+    if (logs)
         n += (size_t)snprintf(text + n, sizeof text - n, ", label: {classes: [normal., '*']}]}\n");
     if (job_parse(job, text, n, "bench", "/", NULL, 0, &e))
         bench_die("%s", e.text);
@@ -193,8 +224,9 @@ static bool is_right(const struct csv_bench *b, const struct dataset *d, bool sp
             sum += (double)table_float(cells[0]);
     }
     size_t in_file = spilling ? b->rows * schema_row_cells(d->table.schema) * sizeof *buffer : 0;
-    return d->rows == b->rows && d->features == (b->clicks ? CLICK_NUMBERS : NUMBERS + 4 * WORDS) &&
-           sum == (double)b->sum && table_spilled_bytes(&d->table) == in_file;
+    const uint32_t features = b->libsvm ? 0 : b->clicks ? CLICK_NUMBERS : NUMBERS + 4 * WORDS;
+    return d->rows == b->rows && d->features == features && sum == (double)b->sum &&
+           table_spilled_bytes(&d->table) == in_file;
 }
 
 static void load(struct dataset *d, const struct job *job)
@@ -204,12 +236,21 @@ static void load(struct dataset *d, const struct job *job)
         bench_die("%s", e.text);
 }
 
+/* Of one thread the time of its processor: a machine that does other things, too, does not change it as much. */
+static double seconds_now(const struct csv_bench *b)
+{
+    struct timespec t;
+    if (b->threads > 1 || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t))
+        return clock_now_s();
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static double load_seconds(struct csv_bench *b, const struct job *job, bool *valid)
 {
     struct dataset d;
-    double began = clock_now_s();
+    double began = seconds_now(b);
     load(&d, job);
-    double seconds = clock_now_s() - began;
+    double seconds = seconds_now(b) - began;
     *valid = *valid && is_right(b, &d, job == &b->spilling);
     dataset_close(&d);
     return seconds;
@@ -257,20 +298,26 @@ struct raw_columns {
     uint64_t key[CLICK_KEYS][PIECE_BYTES / CLICK_FIELDS + 1];
 };
 
-/* Every quote opens or closes a field. */
+/* Every quote opens or closes a field. Four ends at a time: to store some in vain takes less than to predict how many there are. */
 static size_t raw_ends(uint32_t *end, const char *text, size_t bytes)
 {
+    const uint64_t none = UINT64_C(1) << 63;
     uint32_t *to = end;
     uint64_t open = 0;
     for (size_t i = 0; i < bytes; i += 64) {
-        uint64_t quote = equal(text + i, '"'), quoted = open;
-        for (open ^= 0 - (uint64_t)(__builtin_popcountll(quote) & 1); quote; quote &= quote - 1)
-            quoted ^= 0 - (quote & -quote);
+        uint64_t quoted = equal(text + i, '"');
+        for (int shift = 1; shift < 64; shift *= 2)
+            quoted ^= quoted << shift;
+        quoted ^= open;
+        open = 0 - (quoted >> 63);
         uint64_t ends = (equal(text + i, ',') | equal(text + i, '\n')) & ~quoted;
         if (bytes - i < 64)
             ends &= (UINT64_C(1) << (bytes - i)) - 1;
-        for (; ends; ends &= ends - 1)
-            *to++ = (uint32_t)i + (uint32_t)__builtin_ctzll(ends);
+        uint32_t *behind = to + __builtin_popcountll(ends);
+        for (; to < behind; to += 4)
+            for (int k = 0; k < 4; k++, ends &= ends - 1)
+                to[k] = (uint32_t)i + (uint32_t)__builtin_ctzll(ends | none);
+        to = behind;
     }
     return (size_t)(to - end);
 }
@@ -306,7 +353,7 @@ static void raw_column(struct raw_columns *c, const char *text, size_t rows, uin
 static double raw_seconds(const struct csv_bench *b, char *piece, struct raw_columns *c,
                           bool *valid)
 {
-    double began = clock_now_s(), sum = 0;
+    double began = seconds_now(b), sum = 0;
     int fd = open(b->path, O_RDONLY | O_CLOEXEC);
     uint64_t rows = 0;
     size_t there = 0;
@@ -326,12 +373,12 @@ static double raw_seconds(const struct csv_bench *b, char *piece, struct raw_col
     }
     close(fd);
     *valid = *valid && rows == b->rows && sum == (double)b->sum;
-    return clock_now_s() - began;
+    return seconds_now(b) - began;
 }
 
 static double count_seconds(const struct csv_bench *b, char *piece, bool *valid)
 {
-    double began = clock_now_s();
+    double began = seconds_now(b);
     int fd = open(b->path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : 1;
     uint64_t lines = 0;
@@ -341,7 +388,7 @@ static double count_seconds(const struct csv_bench *b, char *piece, bool *valid)
         bench_die("%s: cannot be read", b->path);
     close(fd);
     *valid = *valid && lines == b->rows;
-    return clock_now_s() - began;
+    return seconds_now(b) - began;
 }
 
 static void print_values(const char *name, const double *seconds, uint64_t n, double amount)
@@ -415,7 +462,9 @@ static void parse_flags(struct csv_bench *b, int argc, char **argv)
                                             {"rounds", required_argument, NULL, 'r'},
                                             {"spilled", no_argument, NULL, 's'},
                                             {"gather", no_argument, NULL, 'g'},
-                                            {"parquet", required_argument, NULL, 'p'},
+                                            {"libsvm", no_argument, NULL, 'l'},
+                                            {"path", required_argument, NULL, 'p'},
+                                            {"parquet", required_argument, NULL, 'f'},
                                             {0}};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (c == 't')
@@ -424,11 +473,16 @@ static void parse_flags(struct csv_bench *b, int argc, char **argv)
             b->quoted = true;
         else if (c == 'c')
             b->clicks = true;
-        else if (c == 's')
+        else if (c == 'l')
+            b->libsvm = true;
+        else if (c == 'p') {
+            b->kept = true;
+            snprintf(b->path, sizeof b->path, "%s", optarg);
+        } else if (c == 's')
             b->spilled = true;
         else if (c == 'g')
             b->gather = true;
-        else if (c == 'p')
+        else if (c == 'f')
             b->parquet = optarg;
         else if (c == 'b')
             b->bytes = bench_number(optarg);
@@ -459,7 +513,8 @@ int main(int argc, char **argv)
     job_close(&b.job);
     job_close(&b.spilling);
     job_close(&b.of_parquet);
-    unlink(b.path);
+    if (!b.kept)
+        unlink(b.path);
     rmdir(b.dir);
     return 0;
 }

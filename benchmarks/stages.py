@@ -305,16 +305,15 @@ def bench_rows(options):
 
 # ---- csv ----
 
-def csv_case(options, threads, quoted, clicks=False):
-    """Compared with a loop, on one thread, that only counts the newlines of the same file, or makes the columns of clicks."""
-    yardstick = "raw" if clicks else "count"
+def csv_case(options, threads, quoted):
+    """Compared with a loop, on one thread, that only counts the newlines of the same file."""
     case = {"unit": "GB/s", "threads": threads}
     flags = ["--threads", threads, "--rounds", options.rounds, "--bytes", (8 if options.epochs == 1 else 64) * MIB]
     try:
-        result = measure(300, "csv", *flags, *(["--quoted"] if quoted else []), *(["--clicks"] if clicks else []))
+        result = measure(300, "csv", *flags, *(["--quoted"] if quoted else []))
     except Failed as failure:
         return failed(case, failure)
-    return finish(case, result["gb_per_s"], {yardstick: result[f"{yardstick}_gb_per_s"]})
+    return finish(case, result["gb_per_s"], {"count": result["count_gb_per_s"]})
 
 
 def spilled_case(options, threads, gather):
@@ -329,13 +328,57 @@ def spilled_case(options, threads, gather):
     return finish(case, result[values], {"memory": result[f"memory_{values}"]})
 
 
+@cache
+def readers_there(names):
+    """Other readers that are installed in the Python that GRADWIRE_INTEROP_PYTHON names, or in this one."""
+    python = os.environ.get("GRADWIRE_INTEROP_PYTHON") or sys.executable
+    there = run([python, "-c", f"import importlib.util as u; print(*[n for n in {names!r} if u.find_spec(n)])"], 60).split()
+    for name in names:
+        if name not in there:
+            print(f"gradwire bench: csv: {name} is not installed in {python}, so it is not measured (GRADWIRE_INTEROP_PYTHON "
+                  "names another Python)", file=sys.stderr)
+    return python, there
+
+
+def readers_case(options, names, *kind):
+    """One thread, compared with other readers of the same file, and clicks with a loop that makes the columns."""
+    case, raw = {"unit": "GB/s", "threads": 1}, []
+    try:
+        python, there = readers_there(names)
+        with tempfile.TemporaryDirectory(prefix="gradwire-bench-") as folder:
+            path = os.path.join(folder, "rows")
+            size = (8 if options.epochs == 1 else 64) * MIB
+            rows = measure(300, "csv", "--threads", 1, "--rounds", 1, "--bytes", size, "--path", path, *kind)["rows"]
+
+            def ours():
+                result = measure(300, "csv", "--threads", 1, "--rounds", 1, "--bytes", size, "--path", path, *kind)
+                raw.extend(result.get("raw_gb_per_s", []))
+                return result["gb_per_s"][0]
+
+            def other(name):
+                result = json.loads(run([python, os.path.join(ROOT, "benchmarks", "text_side.py"), name, path], 300))
+                if result["rows"] != rows or not result["valid"]:
+                    raise Failed(f"{name} read {result['rows']} rows of {rows}")
+                return result["gb_per_s"]
+
+            interleave(case, {"ours": ours, **{name: partial(other, name) for name in there}}, options.rounds)
+    except Failed as failure:
+        return failed(case, failure)
+    if raw and not case.get("failed"):
+        against = {name: one["yardstick"]["values"] for name, one in case["against"].items()}
+        finish(case, case["ours"]["values"], {"raw": raw, **against})
+    return case
+
+
 def bench_csv(options):
     for threads in sorted({1, len(os.sched_getaffinity(0))}):
         for quoted in (False, True):
             yield f"{'quoted' if quoted else 'plain'} threads {threads}", partial(csv_case, options, threads, quoted)
         yield f"spilled threads {threads}", partial(spilled_case, options, threads, False)
-    for quoted in (False, True):
-        yield f"clicks{' quoted' if quoted else ''} threads 1", partial(csv_case, options, 1, quoted, True)
+    for quoted in ([], ["--quoted"]):
+        yield (f"clicks{' quoted' if quoted else ''} threads 1",
+               partial(readers_case, options, ("pyarrow", "polars", "duckdb"), "--clicks", *quoted))
+    yield "libsvm threads 1", partial(readers_case, options, ("sklearn",), "--libsvm")
     yield "gather spilled", partial(spilled_case, options, 1, True)
 
 

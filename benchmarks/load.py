@@ -1,5 +1,5 @@
 """gradwire bench load: a whole job on a click log in Criteo's shape (csv, 13 numbers, 26 keys), with 4 workers on this host, which
-have one copy of the rows, beside the same job with 1 worker. Both have 1 ps.
+have one copy of the rows, and in turn the same job with 1 worker. Both have 1 ps.
 
   memory      the peak of the proportional sizes (Pss) of all workers together
   first step  the seconds until the first step is trained

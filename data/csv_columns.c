@@ -36,7 +36,8 @@ const char *csv_columns_shown(const struct csv_columns *x, uint32_t i,
 
 /* ---- names ---- */
 
-/* Names of a line of csv, each with its number; column_N where there is none. The line's quotes are removed. mark: room. Errors:
+/* Names of a line of csv, each with its number; column_N where there is none. The line's quotes are removed. CSV_SCAN_PAD bytes behind
+ * it can be read. mark: room. Errors:
  * ERR_INPUT: a name is there twice, or can be none. */
 static enum err csv_columns_read_names(struct vocabulary *names, char *line, size_t bytes,
                                        const struct csv_grammar *g, uint32_t *mark,
@@ -255,7 +256,7 @@ static enum err make_map(const struct csv_columns *x, const struct csv_piece *p,
     const char *path = x->in->path[x->first_file + p->file];
     const uint32_t bytes = p->header.bytes, count = x->names.count;
     struct vocabulary names = {0};
-    char *line = mem_zalloc(bytes + (size_t)1, 1);
+    char *line = mem_zalloc(bytes + (size_t)CSV_SCAN_PAD, 1);
     uint32_t *mark = mem_zalloc(bytes + (size_t)CSV_SCAN_PAD, sizeof *mark);
     enum err err = line && mark ? ERR_OK : err_memory(e);
     if (!err) {

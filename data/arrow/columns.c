@@ -147,7 +147,8 @@ static void keep_in(struct columns *c, uint32_t column, uint64_t first, uint32_t
         if (has_texts(c, column)) {
             const int32_t begin = of->end[from], bytes = of->end[from + 1] - begin,
                           at = of->end[to];
-            memmove(of->text + at, of->text + begin, (size_t)bytes);
+            if (bytes)
+                memmove(of->text + at, of->text + begin, (size_t)bytes);
             of->end[to + 1] = at + bytes;
         } else {
             of->integer[to] = of->integer[from];

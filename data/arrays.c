@@ -388,7 +388,8 @@ static void say_rounding(const struct rounding *of, const struct array_file *f,
 enum {
     RANGE_BYTES = 1 << 20,   /* noted of the beginning of a file */
     LABELS_BYTES = 16 << 20, /* a look reads all labels of a file that has no more */
-    RANGE_SCALE = 10         /* a data.scale from which on it is not for numbers up to 1 */
+    PIXEL_SCALE = 255,
+    RANGE_SCALE = 10 /* a data.scale from which on it is not for numbers up to 1 */
 };
 
 static bool is_float(enum element type)
@@ -429,6 +430,11 @@ static void say_most(const struct array_file *f, float most, const struct readin
                      "%s: %s: all its numbers are 0 or below 1.2e-38, as if their bytes were not "
                      "in the order of the file, which is %s-endian",
                      r->key, f->path, f->little ? "little" : "big");
+    else if (f->rank > 1 && f->type == ELEMENT_I8 && scale >= PIXEL_SCALE)
+        dataset_warn(r,
+                     "%s: %s: it has integers from -128 to 127, and data.scale: %g is for pixels "
+                     "up to 255, of which those above 127 are then negative: save them as uint8",
+                     r->key, f->path, scale);
     else if (f->rank > 1 && most <= 1 && scale >= RANGE_SCALE)
         dataset_warn(r,
                      "%s: %s: it has %s up to %.3g, and data.scale: %g divides them again; "

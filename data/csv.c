@@ -1120,6 +1120,20 @@ static void say_differing(const struct csv *c)
     }
 }
 
+/* The index that pandas writes, unless index=False, and by which the rows are ordered. */
+static void say_index(const struct csv *c)
+{
+    for (uint32_t i = 0; i < c->job->columns && !c->reading->eval; i++)
+        if (c->job->column[i].kind == COLUMN_NUMBER &&
+            strcmp(c->job->column[i].name, "Unnamed: 0") == 0)
+            dataset_warn(
+                c->reading,
+                "%s: column Unnamed: 0: pandas names an index so that it has written into "
+                "a file: its numbers are those of rows, and can tell the label of a sorted "
+                "file; leave the column out",
+                c->reading->key);
+}
+
 /* A row that has the names of the columns, and fits them. */
 static void say_names(const struct csv *c)
 {
@@ -1401,6 +1415,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
         if (!say_moved(c))
             say_differing(c);
         say_names(c);
+        say_index(c);
         say_labels(c);
         note_unread(c);
         note_guessed(c);

@@ -198,6 +198,18 @@ static const char *names_hint(const struct csv_piece *p, const struct csv_format
     return NULL;
 }
 
+/* A hint for a row with one field too many, which no other can be. NULL: no hint. */
+static const char *one_more_hint(const struct csv_piece *p, const struct csv_format *f,
+                                 const char *line, size_t bytes)
+{
+    if (bytes && line[bytes - 1] == p->grammar.delimiter)
+        return "it ends with a delimiter, which has an empty field behind it: remove it";
+    return f->job->header == HEADER_NAMES && csv_batch_is_first(p, f, p->batch->of.rows - 1)
+               ? "if its first field is a name or a number of the row, as R writes it, begin the "
+                 "header with a name for it"
+               : NULL;
+}
+
 /* As files of MySQL have it on Windows: the escape was meant for the line end. [line, bytes) ends before the '\n'. */
 static bool escapes_return(const struct csv_grammar *g, const char *line, size_t bytes)
 {
@@ -232,6 +244,8 @@ static void refuse_count(struct csv_piece *p, const struct csv_format *f, uint32
         hint = csv_hint_delimiter(out, f->job, line, bytes, wanted);
     if (!hint && has_blank_before_quote(&p->grammar, line, bytes))
         hint = "a quote after a blank is text: use data.trim: true";
+    if (!hint && fields == wanted + 1)
+        hint = one_more_hint(p, f, line, text_bytes);
     if (!hint && fields > wanted)
         hint = names_hint(p, f, line, bytes);
     csv_batch_refuse(p, CSV_NO_FIELD, "it has %zu field%s, %s %u%s%s", fields,

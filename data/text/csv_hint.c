@@ -120,12 +120,40 @@ static const char *invisible_hint(const char *text, size_t bytes)
     return NULL;
 }
 
+static bool are_all_in(const char *text, size_t bytes, const char *set)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (!memchr(set, text[i], strlen(set)))
+            return false;
+    return bytes > 0;
+}
+
+/* About a number with a unit, or in another base; NULL: it is another text. */
+static const char *unit_hint(const char *text, size_t bytes)
+{
+    static const char *const signs[] = {"$", "\u20AC", "\u00A3", "\u00A5", "%"};
+    static const char number[] = "0123456789.,+- ";
+    if (bytes > 2 && *text == '0' && (text[1] | 0x20) == 'x' &&
+        are_all_in(text + 2, bytes - 2, "0123456789abcdefABCDEF"))
+        return "; write hexadecimal numbers in decimal";
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        const char *at = memmem(text, bytes, signs[i], strlen(signs[i]));
+        const size_t sign = strlen(signs[i]), before = at ? (size_t)(at - text) : 0;
+        if (at && bytes > sign && (before == 0 || are_all_in(text, before, number)) &&
+            (before + sign == bytes || are_all_in(at + sign, bytes - before - sign, number)))
+            return "; write the number alone, without its unit";
+    }
+    return NULL;
+}
+
 const char *csv_hint_number(const char *text, size_t bytes, const char *usual)
 {
     bool digit = false, separator = false;
     const char *character = invisible_hint(text, bytes);
     if (!character)
         character = foreign_hint(text, bytes);
+    if (!character)
+        character = unit_hint(text, bytes);
     if (character)
         return character;
     for (size_t i = 0; i < bytes; i++) {

@@ -412,6 +412,9 @@ static void a_header_that_is_read_as_a_row_is_warned_of(void **state)
 {
     (void)state;
     struct fixture f;
+    setup(&f, "header: names, columns: [number: 'Unnamed: 0', label: y]", NULL, 0);
+    warns(&f, "Unnamed: 0,y\n0,0\n1,1\n", "column Unnamed: 0: pandas names an index so");
+    teardown(&f);
     setup(&f, "columns: [category: town, ignore: i, label: {name: rich, classes: [no, '*']}]", NULL,
           0);
     warns(&f, "Town,x,\"rich\"\r\nRome,x,no\n",
@@ -1527,6 +1530,19 @@ static void labels_are_classes_by_name(void **state)
         "columns: [number: a, label: {name: y, classes: [no, yes]}]", "1,no\n2,No\n",
         "\"No\" is not one of the label's classes: no, yes; if it is the class \"no\", list both: "
         "\"no|No\"");
+    hints("columns: [number: a, label: y]", "1,0\n72%,1\n",
+          "\"72%\" is not a number; write the number alone, without its unit");
+    hints("columns: [number: a, label: y]", "1,0\n-$1.5,1\n", "; write the number alone");
+    hints("columns: [number: a, label: y]", "1,0\n3.5 \u20AC,1\n", "; write the number alone");
+    hints("columns: [number: a, label: y]", "1,0\n0x4F,1\n",
+          "; write hexadecimal numbers in decimal");
+    hints("columns: [number: a, label: y]", "1,0\n$x,1\n", "; use data.missing");
+    hints("columns: [number: a, label: y]", "1,0\n2,1,\n",
+          "it has 3 fields, data.columns names 2; it ends with a delimiter, which has an empty "
+          "field behind it: remove it");
+    hints("header: names, columns: [number: a, label: y]", "a,y\n1,2,0\n",
+          "it has 3 fields, its header has 2; if its first field is a name or a number of the row, "
+          "as R writes it, begin the header with a name for it");
     hints("columns: [number: a, label: {name: y, classes: ['False', 'True']}]", "1,0\n2,1\n",
           "\"0\" is not one of the label's classes: False, True; 0 and 1, as bools of Parquet are "
           "read, "

@@ -1040,6 +1040,31 @@ static void files_of_one_part_in_other_units_are_warned_of(void **state)
     }
 }
 
+static void signed_bytes_with_the_scale_of_pixels_are_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    static const char rows[] = "{'descr': '|i1', 'fortran_order': False, 'shape': (2, 2), }";
+    static const int8_t x[4] = {-1, 3, 100, -128};
+    for (int i = 0; i < 2; i++) {
+        struct dataset d;
+        char words[400];
+        put(f, "x.npy", rows, x, sizeof x);
+        put(f, "y.npy", LABELS, "\0\1", 2);
+        struct job job = job_of(f, both(f, "x.npy", "y.npy"));
+        job.data.scale = i ? 255 : 128;
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        assert_int_equal(dataset_load(&d, &job, 0, CLASSES, &f->e), ERR_OK);
+        dataset_close(&d);
+        log_last_words(false, words, sizeof words);
+        log_init("test", LOG_ERROR);
+        assert_int_equal(strstr(words, "x.npy: it has integers from -128 to 127, and data.scale: "
+                                       "255 is for pixels up to 255, of which those above 127 are "
+                                       "then negative: save them as uint8") != NULL,
+                         i);
+    }
+}
+
 /* doctor and training refuse the same files, for the same reason. */
 static void a_look_refuses_what_loading_refuses_at_once(void **state)
 {
@@ -1086,6 +1111,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(signed_bytes_with_the_scale_of_pixels_are_warned_of),
         TEST(a_look_refuses_what_loading_refuses_at_once),
         TEST(files_of_one_part_in_other_units_are_warned_of),
         TEST(pairs_whose_names_have_different_numbers_are_warned_of),

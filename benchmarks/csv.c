@@ -165,7 +165,7 @@ static void make_parquet(const struct csv_bench *b)
     char *text = bench_pages(b->bytes);
     if (!from || !to || fread(text, 1, b->bytes, from) != b->bytes)
         bench_die("%s: cannot be made", b->parquet);
-    if (parquet_write_begin(&w, names, n, types, &e))
+    if (parquet_write_begin(&w, names, n, types, "zstd", &e))
         bench_die("%s", e.text);
     put_parquet(&w, text, b->bytes, to);
     put_parquet(&w, NULL, 0, to);

@@ -343,6 +343,25 @@ static const struct batch_codes *codes_of(struct filling *x)
     return made ? codes : NULL;
 }
 
+/* Texts of 32-bit offsets are views of the array, unless a number needs an end behind them. */
+static bool are_views(const struct filling *x)
+{
+    const enum column_kind kind = x->field->kind;
+    return x->array && x->type.kind == ARROW_TEXT && x->type.bytes == 4 && !x->type.index_bytes &&
+           (kind == COLUMN_KEY || kind == COLUMN_KEYS || kind == COLUMN_CATEGORY);
+}
+
+static void *fill_views(struct filling *x)
+{
+    const struct ArrowArray *a = x->array;
+    const int32_t *offset = (const int32_t *)a->buffers[1] + a->offset + x->first;
+    struct batch_view *to = parquet_hold(x->q, x->rows * sizeof *to);
+    for (uint32_t i = 0; i < x->rows && to; i++)
+        to[i] = (struct batch_view){(uint32_t)offset[i], (uint32_t)(offset[i + 1] - offset[i])};
+    x->nulls = arrow_nulls(a, x->first, x->rows, x->valid);
+    return to;
+}
+
 /* The first of data.missing, as a value within a list cannot be null. False: there is none. */
 static bool put_missing(const struct meaning *m, struct batch_text *to)
 {
@@ -398,6 +417,10 @@ static void fill_column(struct filling *x, struct batch_column *to)
         to->codes = codes_of(x);
         to->values = (const int32_t *)x->array->buffers[1] + x->array->offset + x->first;
         x->nulls = arrow_nulls(x->array, x->first, x->rows, x->valid);
+    } else if (are_views(x)) {
+        to->type = BATCH_VIEWS;
+        to->base = x->array->buffers[2] ? x->array->buffers[2] : "";
+        to->values = fill_views(x);
     } else if (are_integers(x)) {
         to->type = BATCH_INTEGERS;
         to->values = fill_integers(x);

@@ -196,6 +196,35 @@ static void push_empty(struct fixture *f, struct shard_peer *peer, uint64_t name
     push_of(f, peer, name, 0, 0, 0);
 }
 
+/* A push of a leaf with these marks; with `more` bytes than its examples have. */
+static enum err push_marked(struct fixture *f, struct shard_peer *peer, uint64_t name,
+                            uint32_t leaf, const uint8_t *marks, uint32_t examples, size_t more)
+{
+    Gradwire__Push m = GRADWIRE__PUSH__INIT;
+    Gradwire__Generation g = quiet_generation(f->generation);
+    struct errmsg e = {""};
+    uint64_t elems;
+    bool wanted;
+    double sums[] = {examples, NAN, NAN};
+    m.generation = &g;
+    m.name = name;
+    m.index = leaf;
+    m.examples = examples;
+    m.chunks = CHUNKS;
+    m.sums = sums;
+    m.n_sums = 3;
+    m.marks = (ProtobufCBinaryData){bins_marks_bytes(examples, f->settings.slices) + more,
+                                    (uint8_t *)marks};
+    enum err err = shard_push_fits(f->shard, &m, ELEMS * sizeof(float), &elems, &wanted, &e);
+    struct buffer *b = err ? NULL : buffer_acquire(&f->pool, ELEMS);
+    for (uint32_t i = 0; b && i < ELEMS; i++)
+        b->data[i] = 0;
+    if (!err)
+        err = shard_on_push(f->shard, peer, &m, b, &e);
+    buffer_unref(b);
+    return err;
+}
+
 static void pull(struct fixture *f, struct shard_peer *peer, uint64_t step)
 {
     Gradwire__Pull m = GRADWIRE__PULL__INIT;
@@ -429,6 +458,53 @@ static void takeover_brings_the_run_time_keys(void **state)
 }
 
 /* The answer to the pull has the parameters: a run of the next step would come on top. */
+static double auc_of(struct fixture *f, uint64_t epoch)
+{
+    const Gradwire__ShardStatus *m = shard_status(f->shard);
+    for (size_t i = 0; i < m->n_epochs; i++)
+        if (m->epochs[i]->epoch == epoch)
+            return m->epochs[i]->metric[0];
+    return -1;
+}
+
+static void shard_counts_marks_in_epochs_of_their_own_and_refuses_others(void **state)
+{
+    struct fixture f;
+    struct shard_peer peer, again;
+    uint8_t marks[3 * 4];
+    const uint16_t good[] = {bins_mark(-1, 0), bins_mark(1, 1)},
+                   bad[] = {bins_mark(1, 0), bins_mark(-1, 1)};
+    (void)state;
+    open_fixture(&f, GRADWIRE__UPDATE__SYNC, 1);
+    f.settings.metrics = 2;
+    f.settings.batches_per_epoch = 1;
+    f.settings.progressive = 2; /* the last one is the error */
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    assert_string_equal(f.entered_error, "the chief's settings are out of range");
+    f.settings.progressive = 1;
+    f.settings.slices = SLICES_MAX + 1;
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    assert_string_equal(f.entered_error, "the chief's settings are out of range");
+    f.settings.slices = 0;
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    assert_string_equal(f.entered_error, "");
+    hello(&f, &peer, 0);
+    assert_int_equal(push_marked(&f, &peer, 0, 0, marks, 2, 1), ERR_PROTO);
+    assert_int_equal(push_marked(&f, &peer, 0, 0, (const uint8_t *)good, 2, 0), ERR_OK);
+    assert_true(auc_of(&f, 0) == 1.0);
+    for (uint64_t epoch = 1; epoch <= CHECKPOINT_EPOCHS; epoch++)
+        assert_int_equal(push_marked(&f, &peer, epoch, 0, (const uint8_t *)bad, 2, 0), ERR_OK);
+    assert_true(auc_of(&f, CHECKPOINT_EPOCHS) == 0.0); /* in the place of epoch 0 */
+    f.settings.slices = 2;
+    enter(&f, GRADWIRE__ENTER_MODE__INIT, 0);
+    hello(&f, &again, 0);
+    memset(marks, 0xff, sizeof marks);
+    assert_int_equal(push_marked(&f, &again, 0, 0, marks, 4, 0), ERR_OK);
+    assert_true(isnan(auc_of(&f, 0)));
+    announced.n = 0;
+    close_fixture(&f);
+}
+
 static void a_pull_ends_what_was_pushed_before(void **state)
 {
     (void)state;
@@ -868,6 +944,7 @@ int main(void)
         cmocka_unit_test(enter_refuses_a_delay_compensation_that_is_none),
         cmocka_unit_test(enter_refuses_a_codec_that_is_none),
         cmocka_unit_test(takeover_brings_the_run_time_keys),
+        cmocka_unit_test(shard_counts_marks_in_epochs_of_their_own_and_refuses_others),
         cmocka_unit_test(a_pull_ends_what_was_pushed_before),
         cmocka_unit_test(shard_starts_its_slots_as_the_optimizer_says),
         cmocka_unit_test(shard_refuses_an_optimizer_that_it_does_not_know),

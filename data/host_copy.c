@@ -559,6 +559,9 @@ static void copy_table(struct pass *p, struct table *t)
 static void copy_contents(struct pass *p, struct contents *c)
 {
     FIELD(p, c->fingerprint);
+    FIELD(p, c->fast);
+    FIELD(p, c->before);
+    FIELD(p, c->knows_before);
     FIELD(p, c->print.rows);
     FIELD(p, c->print.files);
     FIELD(p, c->print.entries);
@@ -592,6 +595,8 @@ static void copy_set(struct pass *p, struct dataset *d)
     FIELD(p, d->features);
     FIELD(p, d->rank);
     FIELD(p, d->shape);
+    FIELD(p, d->bytes);
+    FIELD(p, d->shares);
     copy_contents(p, &d->contents);
     copy_piece_at(p, (void **)&d->held.bits, (size_t)(d->held.noted + 7) / 8);
     copy_piece_at(p, (void **)&d->x, elems);

@@ -283,8 +283,8 @@ const struct flag flags_table[] = {
     ROW("lock_fd", FLAG_NUMBER, FLAGS_WORKER, "N",
         "the lock of the output directory is this descriptor"),
     ROW("rows", FLAG_TEXT, FLAGS_WORKER, "FDS",
-        "have one copy of the training rows with the host's other\n"
-        "processes: MEMORY_FD,SPILL_FD,PROCESSES"),
+        "share the rows with the host's other processes:\n"
+        "MEMORY_FD,SPILL_FD,PROCESSES"),
     ROW("fault", FLAG_TEXT, FLAGS_PROCESS, "FAULT", /* see common/process/fault.h */
         "for tests: misbehave, such as nan:7"),
     ROW("print_job_reference", FLAG_ON, FLAGS_PROCESS, NULL, NULL),

@@ -106,6 +106,7 @@ static const struct context {
     {"data.columns[].number.encode", NULL, {"data.columns[0].number.buckets=log_squared"}},
     {"data.synthetic", plain, {"data.synthetic=clicks", "data.columns=[number: n, label: y]", "model.input.shape=auto"}},
     {"data.bad_rows_max", NULL, {"data.bad_rows=skip"}},
+    {"data.absent_columns", NULL, {"data.format=parquet"}},
     {"data.window", NULL, {"data.order=stream"}},
     {"data.mix", NULL, {"data.order=stream"}},
     {"data.scale", plain, {NULL}},

@@ -1770,7 +1770,7 @@ static enum err csv_load(struct dataset *d, const struct reading *r, struct errm
         return err_set(e, ERR_STATE, "the training part is read first");
     enum err err = ERR_OK;
     if (r->schema) {
-        d->table.schema = table_schema_ref(r->schema);
+        d->table.schema = schema_ref(r->schema);
         d->table.spill = r->spill ? spill_ref(r->spill) : NULL;
     } else {
         err = reading_columns(d, r, e);

@@ -37,7 +37,7 @@ const char *csv_columns_shown(const struct csv_columns *x, uint32_t i,
 /* ---- names ---- */
 
 /* Names of a line of csv, each with its number; column_N where there is none. The line's quotes are removed. CSV_SCAN_PAD bytes behind
- * it can be read. mark: room. Errors:
+ * it can be read. mark: memory for the marks. Errors:
  * ERR_INPUT: a name is there twice, or can be none. */
 static enum err csv_columns_read_names(struct vocabulary *names, char *line, size_t bytes,
                                        const struct csv_grammar *g, uint32_t *mark,
@@ -149,9 +149,9 @@ static enum err names_of_file(struct csv_columns *x, const char *path, struct cs
 
 static enum err find_names(struct csv_columns *x, struct errmsg *e)
 {
-    const size_t room = x->format.piece_bytes + CSV_TEXT_PAD;
-    char *text = mem_zalloc(room, 1);
-    struct csv_piece p = {.mark = mem_zalloc(room, sizeof *p.mark)};
+    const size_t text_bytes = x->format.piece_bytes + CSV_TEXT_PAD;
+    char *text = mem_zalloc(text_bytes, 1);
+    struct csv_piece p = {.mark = mem_zalloc(text_bytes, sizeof *p.mark)};
     enum err err = text && p.mark ? ERR_OK : err_memory(e);
     for (size_t i = 0; i < x->in->count && !err && !x->names.count; i++) {
         p.text = text;
@@ -603,7 +603,7 @@ static void close_format(struct csv_columns *x)
 {
     csv_format_close(&x->format);
     if (x->schema)
-        table_schema_unref(x->schema);
+        schema_unref(x->schema);
     x->schema = NULL;
 }
 

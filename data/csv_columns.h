@@ -1,4 +1,4 @@
-/* Rows of csv files as typed columns (arrow/columns.h), for a file of another format: the names of the columns, their types by the job or by
+/* Rows of csv files as typed columns (arrow/parquet.h), for a file of another format: the names of the columns, their types by the job or by
  * all values, and the rows of each piece. */
 #pragma once
 
@@ -6,7 +6,7 @@
 
 #include "common/base/printable.h"
 #include "common/process/paths.h"
-#include "data/arrow/columns.h"
+#include "data/arrow/parquet.h"
 #include "data/csv_rows.h"
 
 #define CSV_COLUMNS_NO_LIBSVM                                                                      \
@@ -33,7 +33,7 @@ struct csv_columns {
 
     struct vocabulary names;
     const char *first;             /* the file that has them */
-    char *types;                   /* (names.count) as of arrow/columns.h */
+    char *types;                   /* (names.count) as of struct columns */
     struct csv_columns_seen *seen; /* (names.count) without a job */
 
     bool looks; /* rows are read for their types */

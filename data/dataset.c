@@ -577,7 +577,7 @@ static enum err look_at(struct dataset_look *out, struct job *job, struct readin
         look.bytes = d.rows * ((uint64_t)d.features + 1);
     if (!err) {
         *out = look;
-        *schema = d.table.schema ? table_schema_ref(d.table.schema) : NULL;
+        *schema = d.table.schema ? schema_ref(d.table.schema) : NULL;
     }
     dataset_close(&d);
     return err;
@@ -591,7 +591,7 @@ enum err dataset_look(struct dataset_look *out, struct job *job, int eval, uint3
     r.sampled = true;
     enum err err = look_at(out, job, &r, &schema, e);
     if (!err)
-        table_schema_unref(schema);
+        schema_unref(schema);
     return err;
 }
 
@@ -606,7 +606,7 @@ enum err dataset_sample(struct job *job, const struct encoding_given *given,
     enum err err = look_at(&look, job, &r, &schema, e);
     if (err)
         return err;
-    table_schema_unref(schema);
+    schema_unref(schema);
     *seen = look.seen;
     *keys = look.keys;
     return ERR_OK;

@@ -135,7 +135,7 @@ struct dataset_look {
     /* rows and bytes are estimates from the beginnings, not values of headers; of plain csv files also from blocks spread over them */
     bool estimated;
     bool counted; /* but their number is exact: each file's footer has it */
-    bool grows; /* csv: words are learned, so later rows can add features */
+    bool grows;   /* csv: words are learned, so later rows can add features */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* shape of one row, as far as it is known */
     struct key_growth keys;   /* for the training part: the keys that it looks up in tables */
     struct dataset_seen seen; /* csv: of the rows that were read */
@@ -157,7 +157,7 @@ enum err dataset_know_before(struct dataset *d, const struct job *job, int eval,
                              struct errmsg *e) MUST_CHECK;
 
 /* The same for every file, with the encoding of a checkpoint (NULL: as the part itself teaches). *schema: the
- * columns of the training part as far as they were read, the caller's (table_schema_unref); NULL: the data have
+ * columns of the training part as far as they were read, the caller's (schema_unref); NULL: the data have
  * none. */
 enum err dataset_look_given(struct dataset_look *look, struct job *job,
                             const struct encoding_given *given, int eval, uint32_t classes,

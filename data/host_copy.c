@@ -680,7 +680,7 @@ static void use_copy(struct dataset *d, const struct pass *p)
         *p->piece[i].p = (void *)(uintptr_t)copy_at(p->piece[i].at, p->piece[i].bytes);
     }
     if (d->table.schema) {
-        table_lend(&d->table);
+        rows_lend(&d->table);
         spill_shared(d->table.spill, copy_spill_bytes());
     }
     d->copied = true;
@@ -738,7 +738,7 @@ static enum err copy_use(struct dataset *d, const struct reading *r, struct errm
             err = err_memory_for(e, "the rows that another process has read");
     }
     if (!err && d->table.schema) {
-        table_lend(&d->table);
+        rows_lend(&d->table);
         spill_shared(d->table.spill, copy_spill_bytes());
     }
     if (!err)

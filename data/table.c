@@ -285,7 +285,7 @@ void table_close(struct table *t)
     for (uint32_t i = 0; t->renumber && i < t->schema->inputs; i++)
         mem_free(t->renumber[i]);
     mem_free(t->renumber);
-    table_schema_unref(t->schema);
+    schema_unref(t->schema);
     spill_unref(t->spill);
     *t = (struct table){0};
 }
@@ -341,7 +341,7 @@ size_t table_chunk_cells(const struct table *t, uint64_t chunk)
 }
 
 /* The budget, which all processes of the host have together, counts them in each of them. */
-void table_lend(struct table *t)
+void rows_lend(struct table *t)
 {
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < t->chunks; i++) {

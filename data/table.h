@@ -30,7 +30,7 @@ struct table {
     /* (inputs) for table_scale: of a category, by a cell the cell that it gets; NULL, or NULL in it: cells stay */
     uint32_t **renumber;
     struct table_chunk *chunk;
-    bool lent;           /* cells and begins of the chunks are not the table's (table_lend) */
+    bool lent;           /* cells and begins of the chunks are not the table's (rows_lend) */
     uint64_t lent_bytes; /* of them, taken from the budget */
 };
 enum {
@@ -71,5 +71,5 @@ uint64_t table_spilled_bytes(const struct table *t);
 /* Cells of a chunk. 0: they are in the file. */
 size_t table_chunk_cells(const struct table *t, uint64_t chunk);
 /* Cells and begins of all chunks in memory are now another's, who frees them after table_close. */
-void table_lend(struct table *t);
+void rows_lend(struct table *t);
 void table_close(struct table *t);

@@ -49,11 +49,6 @@ enum err job_range_parse(struct job_range *r, const char *text)
     return ERR_OK;
 }
 
-uint32_t job_range_count(const struct job_range *r)
-{
-    return r->last - r->first + 1;
-}
-
 /* Make each "\{" a '{'. */
 static void take_backslashes(char *name)
 {

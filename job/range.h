@@ -22,7 +22,10 @@ struct job_range {
 /* Finds the range in a name. Errors: ERR_INPUT if the text contains '{' and, after it, "..", but no valid range:
  * ascending numbers without leading zeros, up to JOB_RANGE_MAX, and one range per name. */
 enum err job_range_parse(struct job_range *r, const char *text) MUST_CHECK;
-uint32_t job_range_count(const struct job_range *r);
+static inline uint32_t job_range_count(const struct job_range *r)
+{
+    return r->last - r->first + 1;
+}
 /* Writes the name with `number`, r->first to r->last; without a range, the name. Errors: ERR_TOOBIG it does not fit. */
 enum err job_range_name(const struct job_range *r, uint32_t number, char *out,
                         size_t bytes) MUST_CHECK;

@@ -24,18 +24,6 @@ enum err policy_init(struct policy *p, uint32_t n, uint32_t chief, uint32_t rest
     return ERR_OK;
 }
 
-void policy_close(struct policy *p)
-{
-    mem_free(p->process);
-    p->process = NULL;
-}
-
-void policy_made_step(struct policy *p)
-{
-    for (uint32_t i = 0; i < p->n; i++)
-        p->process[i].deaths_without_step = 0;
-}
-
 void policy_at_step(struct policy *p, uint64_t step)
 {
     if (step > p->step)
@@ -49,12 +37,6 @@ void policy_published(struct policy *p, uint64_t cut)
         return;
     p->next_cut = cut + 1;
     policy_made_step(p);
-}
-
-void policy_ran(struct policy *p, uint32_t i, int64_t ran_ms)
-{
-    if (ran_ms >= POLICY_HEALTHY_MS)
-        p->process[i].delays = 0;
 }
 
 static uint32_t policy_delay_ms(uint32_t delays_before)

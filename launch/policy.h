@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
+#include "common/base/mem.h"
 
 #define POLICY_NONE UINT32_MAX
 enum {
@@ -57,20 +58,32 @@ struct policy {
 /* Errors: ERR_NOMEM. policy_close frees the list of processes. */
 enum err policy_init(struct policy *p, uint32_t n, uint32_t chief,
                      uint32_t restarts_max) MUST_CHECK;
-void policy_close(struct policy *p);
+static inline void policy_close(struct policy *p)
+{
+    mem_free(p->process);
+    p->process = NULL;
+}
 
 /* The chief reports the job's step. A larger one than before is a new step; a smaller one means a rollback, after which
  * steps count again. */
 void policy_at_step(struct policy *p, uint64_t step);
 /* A step was made; its number does not matter. */
-void policy_made_step(struct policy *p);
+static inline void policy_made_step(struct policy *p)
+{
+    for (uint32_t i = 0; i < p->n; i++)
+        p->process[i].deaths_without_step = 0;
+}
 
 /* A checkpoint was published. A newer one than before counts as a step: the next process of the chief begins behind it, also at
  * the end of a job, where no step is left. */
 void policy_published(struct policy *p, uint64_t cut);
 
 /* Process i has ended; it ran for ran_ms. The caller then calls policy_exit or policy_lost. */
-void policy_ran(struct policy *p, uint32_t i, int64_t ran_ms);
+static inline void policy_ran(struct policy *p, uint32_t i, int64_t ran_ms)
+{
+    if (ran_ms >= POLICY_HEALTHY_MS)
+        p->process[i].delays = 0;
+}
 /* Process i ended with this wait status. */
 struct policy_verdict policy_exit(struct policy *p, uint32_t i, int wait_status);
 /* Process i was lost together with its host: this counts as a death by a signal. */

@@ -350,7 +350,7 @@ void folder_close(struct folder *f)
     model_free(f->model);
     job_close(&f->job);
     if (f->schema)
-        table_schema_unref(f->schema);
+        schema_unref(f->schema);
     mem_free(f->encoding);
     mem_free(f->w);
     *f = (struct folder){0};

@@ -73,12 +73,6 @@ enum err columns_init(struct columns *out, const struct folder *f, struct errmsg
     return ERR_OK;
 }
 
-void columns_close(struct columns *c)
-{
-    mem_free(c->of);
-    *c = (struct columns){0};
-}
-
 /* ---- construction ---- */
 
 /* Room for the values of one row. */

@@ -5,6 +5,7 @@
  * Failure modes: a value does not fit its column: ERR_INPUT; the row is not added, and the others stay. */
 #pragma once
 
+#include "common/base/mem.h"
 #include "data/csv_rows.h"
 #include "predict/folder.h"
 #include "predict/gradwire-predict.h"
@@ -19,7 +20,11 @@ struct columns {
 
 /* All zero for a folder whose rows have no columns. Owns: columns_close. Errors: ERR_NOMEM. */
 enum err columns_init(struct columns *c, const struct folder *f, struct errmsg *e) MUST_CHECK;
-void columns_close(struct columns *c);
+static inline void columns_close(struct columns *c)
+{
+    mem_free(c->of);
+    *c = (struct columns){0};
+}
 
 struct rows;
 

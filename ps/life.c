@@ -16,11 +16,6 @@ const struct life_is life_is[] = {
     [LIFE_LAST] = {.told = true, .stopping = true},
 };
 
-enum life life_begin(bool done)
-{
-    return done ? LIFE_DONE : LIFE_NEW;
-}
-
 enum life life_next(enum life now, enum life_event what)
 {
     assert(!life_is[now].stopping || what == LIFE_TOLD);
@@ -106,11 +101,6 @@ double grace_needs_s(const struct grace *g)
     double measured = rate(g);
     return GRACE_FIXED_MS / 1000.0 +
            (double)grace_bytes(g) / (measured > 0 ? measured : GRACE_FIRST_BYTES_PER_S);
-}
-
-bool grace_suffices(const struct grace *g)
-{
-    return grace_needs_s(g) * 1000 <= (double)grace_bound_ms(g);
 }
 
 void grace_say(const struct grace *g, char *out, size_t bytes)

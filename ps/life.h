@@ -32,7 +32,10 @@ enum life_event {
 };
 
 /* The first state. done: the job had already finished when the process started. */
-enum life life_begin(bool done);
+static inline enum life life_begin(bool done)
+{
+    return done ? LIFE_DONE : LIFE_NEW;
+}
 /* The state after the event. Asserts that the event can happen in `now`: no peer's message can cause an impossible one. */
 enum life life_next(enum life now, enum life_event what);
 
@@ -82,7 +85,10 @@ uint64_t grace_bytes(const struct grace *g);
  * never written the rate of the other parts is assumed, or GRACE_FIRST_BYTES_PER_S if no part was written. */
 double grace_needs_s(const struct grace *g);
 /* True: a snapshot that begins now can be finished within grace_bound_ms. */
-bool grace_suffices(const struct grace *g);
+static inline bool grace_suffices(const struct grace *g)
+{
+    return grace_needs_s(g) * 1000 <= (double)grace_bound_ms(g);
+}
 
 /* Write one line for people: how long a snapshot takes, and how that was estimated. */
 void grace_say(const struct grace *g, char *out, size_t bytes);

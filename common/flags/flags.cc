@@ -2,7 +2,6 @@
  * of a repeated flag (--set), and exits with code 1 if a flag is wrong. */
 extern "C" {
 #include "common/flags/flags.h"
-#include "common/flags/manual.h"
 #include "common/flags/table.h"
 #include "job/keys.h"
 #include "common/process/signals.h"

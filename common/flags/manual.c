@@ -1,5 +1,5 @@
 /* The manual pages: the table of flags as roff, and the words and paragraphs of Markdown in it. */
-#include "common/flags/manual.h"
+#include "common/flags/flags.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -293,7 +293,7 @@ void roff_markdown(FILE *out, const char *page)
 /* The commands of gradwire(1), in its order. */
 static const char *const commands[] = {"train",  "rank",   "lr-finder", "doctor",   "status",
                                        "logs",   "stop",   "old",       "evaluate", "predict",
-                                       "encode", "export", "compare", "convert"};
+                                       "encode", "export", "compare",   "convert"};
 
 static const struct variable {
     unsigned programs;

@@ -1,6 +1,6 @@
 /* A column has its numbers, or the ends of its texts and all of them one behind the other, and a byte for each row: whether it has a
  * value. The bytes become bits when all rows are there. */
-#include "data/arrow/columns.h"
+#include "data/arrow/parquet.h"
 
 #include <assert.h>
 #include <string.h>

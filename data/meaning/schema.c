@@ -199,20 +199,20 @@ enum err schema_new(struct table_schema **out, const struct job_csv *csv, struct
         place_keys(s, true);
     }
     if (err) {
-        table_schema_unref(s);
+        schema_unref(s);
         return err_set(e, ERR_NOMEM, "out of memory for the columns");
     }
     *out = s;
     return ERR_OK;
 }
 
-struct table_schema *table_schema_ref(struct table_schema *s)
+struct table_schema *schema_ref(struct table_schema *s)
 {
     s->refs++;
     return s;
 }
 
-void table_schema_unref(struct table_schema *s)
+void schema_unref(struct table_schema *s)
 {
     if (!s || --s->refs)
         return;

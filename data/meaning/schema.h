@@ -257,8 +257,8 @@ static inline void schema_round(struct table_schema *s)
 }
 /* Whether the number for missing ones is in another bucket if it is rounded to float32. */
 bool schema_fill_moves(const struct schema_input *in);
-struct table_schema *table_schema_ref(struct table_schema *s);
-void table_schema_unref(struct table_schema *s);
+struct table_schema *schema_ref(struct table_schema *s);
+void schema_unref(struct table_schema *s);
 
 /* Number the features, once all words and buckets are known. Errors: ERR_INPUT: too many. */
 enum err schema_place_features(struct table_schema *s, struct errmsg *e) MUST_CHECK;

@@ -4,12 +4,6 @@
 
 #include "common/base/mem.h"
 
-void clocks_close(struct clocks *c)
-{
-    mem_free(c->of);
-    *c = (struct clocks){0};
-}
-
 const struct clock_of *clocks_last(const struct clocks *c)
 {
     const struct clock_of *last = NULL;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
+#include "common/base/mem.h"
 
 struct clock_of {
     uint32_t worker;
@@ -25,7 +26,11 @@ struct clocks {
     uint64_t highest; /* the highest clock that any worker ever had */
 };
 
-void clocks_close(struct clocks *c);
+static inline void clocks_close(struct clocks *c)
+{
+    mem_free(c->of);
+    *c = (struct clocks){0};
+}
 
 /* The least live clock; UINT64_MAX: no worker is live. */
 uint64_t clocks_least(const struct clocks *c);

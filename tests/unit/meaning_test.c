@@ -94,7 +94,7 @@ static void teardown(struct fixture *f)
 {
     learned_close(&f->learned, f->schema->inputs);
     meaning_close(&f->meaning);
-    table_schema_unref(f->schema);
+    schema_unref(f->schema);
     job_close(&f->job);
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/flags/manual.h"
+#include "common/flags/flags.h"
 
 static void running(FILE *out, const char *text)
 {

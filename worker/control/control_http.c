@@ -194,12 +194,6 @@ enum err control_http_open(struct control *c)
     return http_open_again(&c->http, &c->loop, c->config.http_fd, ops, c);
 }
 
-void control_http_close(struct control *c)
-{
-    http_close(c->http);
-    c->http = NULL;
-}
-
 /* ---- before and after training ---- */
 
 static void put_loading(struct metrics *m)

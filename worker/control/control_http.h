@@ -26,7 +26,11 @@ json_t *loading_json(const struct loading *now); /* for /status */
 
 /* Open c->http if config.http_fd is not -1; takes that descriptor, even on error. Errors: ERR_NOMEM. */
 enum err control_http_open(struct control *c) MUST_CHECK;
-void control_http_close(struct control *c);
+static inline void control_http_close(struct control *c)
+{
+    http_close(c->http);
+    c->http = NULL;
+}
 
 /* HTTP of a worker's process while none of its other threads can answer: it reads its data, or its job is done. So a
  * process is alive and ready from the start, however long that takes.

@@ -171,7 +171,7 @@ static bool look(struct check *p, struct finding *f, int eval, struct dataset_lo
     enum err err =
         dataset_look_given(out, &p->job, taught_given(&p->taught), eval, classes, &schema, &e);
     if (!finding_error(f, err, &e)) {
-        table_schema_unref(p->schema);
+        schema_unref(p->schema);
         p->schema = schema;
         return true;
     }

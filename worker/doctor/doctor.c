@@ -78,7 +78,7 @@ static void leave_words(const struct flags *flags, const struct finding *all)
 static void check_close(struct check *p)
 {
     model_free(p->model);
-    table_schema_unref(p->schema);
+    schema_unref(p->schema);
     taught_close(&p->taught);
     mem_free(p->visit);
     mem_free(p->reach);

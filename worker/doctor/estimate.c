@@ -205,16 +205,6 @@ uint64_t estimate_ps_least_bytes(const struct job *job, uint64_t elems)
     return (weights + optimizer_slots(&job->optimizer)) * elems * sizeof(float);
 }
 
-uint64_t estimate_worker_least_bytes(uint64_t elems)
-{
-    return 2 * elems * sizeof(float);
-}
-
-uint64_t estimate_cut_bytes(const struct job *job, uint64_t elems)
-{
-    return (1 + (uint64_t)optimizer_slots(&job->optimizer)) * elems * sizeof(float);
-}
-
 double estimate_cut_s(uint64_t bytes, double disk_bytes_per_s)
 {
     double disk = disk_bytes_per_s > 0 ? disk_bytes_per_s : USUAL_DISK;

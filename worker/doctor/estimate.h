@@ -24,10 +24,16 @@ uint64_t estimate_worker_bytes(const struct job *job, uint64_t elems, uint32_t t
 /* The least memory that any run needs: weights and slots on all ps together; weights and one gradient in each
  * worker. */
 uint64_t estimate_ps_least_bytes(const struct job *job, uint64_t elems);
-uint64_t estimate_worker_least_bytes(uint64_t elems);
+static inline uint64_t estimate_worker_least_bytes(uint64_t elems)
+{
+    return 2 * elems * sizeof(float);
+}
 
 /* The largest size of a cut on disk: weights and slots; zstd makes it smaller. */
-uint64_t estimate_cut_bytes(const struct job *job, uint64_t elems);
+static inline uint64_t estimate_cut_bytes(const struct job *job, uint64_t elems)
+{
+    return (1 + (uint64_t)optimizer_slots(&job->optimizer)) * elems * sizeof(float);
+}
 
 /* Seconds from SIGTERM until that much is published: written at disk_bytes_per_s (0: 50 MB/s), compressed at 200
  * MB/s, and a second for the steps on the way, the fsyncs and the manifest. */

@@ -16,11 +16,6 @@
 
 #include "worker/chief/core/chief_state.h"
 
-bool accept_is_on(const struct chief *c)
-{
-    return c->config.settings.replicas_to_aggregate > 0;
-}
-
 /* ---- messages ---- */
 
 static uint32_t leaves_of(const struct chief *c)

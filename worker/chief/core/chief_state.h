@@ -430,7 +430,11 @@ bool guard_reject(struct chief *c, uint64_t batch, const char *what);
 bool guard_count_row(struct chief *c, uint64_t batch, const char *what) MUST_CHECK;
 /* reported by a worker */
 void guard_on_rejected(struct chief *c, const Gradwire__BatchRejected *m);
-void guard_batch_done(struct chief *c, uint64_t batch);
+static inline void guard_batch_done(struct chief *c, uint64_t batch)
+{
+    if (c->row && !journal_has(&c->journal, batch))
+        c->row = 0;
+}
 /* Fail the job, because a value is not finite. */
 void guard_fail(struct chief *c, uint64_t batch, const char *what);
 /* Every shard has saved its part of the cut. False: a value in it is not finite, so the cut is not published, and
@@ -465,7 +469,10 @@ void shards_take_over(struct chief *c);
 void shards_begin(struct chief *c); /* no takeover: the state of the cut, or of nothing */
 
 /* accept.c: does nothing in jobs without backup workers. */
-bool accept_is_on(const struct chief *c);
+static inline bool accept_is_on(const struct chief *c)
+{
+    return c->config.settings.replicas_to_aggregate > 0;
+}
 void accept_on_report(struct chief *c, uint32_t ps, const Gradwire__StepReport *m);
 void accept_on_step(struct chief *c, uint64_t step); /* the own session is at this step */
 void accept_send(struct chief *c, uint32_t ps);      /* the last decision, if one was made */

@@ -99,12 +99,6 @@ void guard_on_rejected(struct chief *c, const Gradwire__BatchRejected *m)
     (void)guard_reject(c, m->batch, m->what);
 }
 
-void guard_batch_done(struct chief *c, uint64_t batch)
-{
-    if (c->row && !journal_has(&c->journal, batch))
-        c->row = 0;
-}
-
 /* ---- the contents of a cut ---- */
 
 static const char *broken_weight(const struct chief *c)

@@ -22,7 +22,11 @@ enum err csv_format_init(struct csv_format *f, const struct job_csv *job,
     *f = (struct csv_format){
         .job = job, .grammar = csv_grammar_of(job), .piece_bytes = csv_piece_bytes(job)};
     f->field = meaning_fields_new(job);
-    return f->field ? meaning_init(&f->meaning, job, schema, learning, classes, e) : err_memory(e);
+    enum err err =
+        f->field ? meaning_init(&f->meaning, job, schema, learning, classes, e) : err_memory(e);
+    if (err)
+        csv_format_close(f);
+    return err;
 }
 
 void csv_format_close(struct csv_format *f)

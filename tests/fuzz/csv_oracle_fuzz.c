@@ -61,7 +61,7 @@ static struct text read_field(struct input *in, bool *bad)
         else if (inside && *at == '"' && at[1] == '"')
             at++;
         else if (inside)
-            inside = *at != '"';
+            at += !(inside = *at != '"') && at[1] == '\\'; /* directly behind quotes it is text */
         else if (*at == ',' || ends_row(at))
             break;
         else

@@ -27,6 +27,7 @@ struct spill {
     char *folder;
     /* the limit of bytes in memory, and their present number */
     uint64_t budget_bytes, memory_bytes;
+    uint32_t processes; /* that have one copy, and the limits of all of them; 0 or 1: this one */
     uint64_t file_bytes;
     int common_fd; /* -1: none; else it has the bytes before `common_bytes`, and the process's own file the others */
     uint64_t common_bytes; /* UINT64_MAX until spill_shared */
@@ -88,6 +89,7 @@ void spill_unref(struct spill *s)
 void spill_share(struct spill *s, uint32_t processes, int fd)
 {
     assert(s->file_bytes == 0);
+    s->processes = processes;
     if (__builtin_mul_overflow(s->budget_bytes, processes, &s->budget_bytes))
         s->budget_bytes = UINT64_MAX;
     s->common_fd = fd;
@@ -149,10 +151,11 @@ static enum err cannot_write(const struct spill *s, struct errmsg *e)
                        strerror(errno));
     return err_set(
         e, code,
-        "%s: %s: rows beyond the %" PRIu64 " MiB of data.memory_mb go to a file there, %" PRIu64
+        "%s: %s: rows beyond the %" PRIu64 " MiB of data.memory_mb%s go to a file there, %" PRIu64
         " MiB of them so far: set data.spill to a directory with more room, or raise "
         "data.memory_mb",
-        s->folder, strerror(errno), s->budget_bytes / MIB, (s->file_bytes + MIB - 1) / MIB);
+        s->folder, strerror(errno), s->budget_bytes / MIB,
+        s->processes > 1 ? " of this host's processes" : "", (s->file_bytes + MIB - 1) / MIB);
 }
 
 static int make_file(const struct spill *s)

@@ -263,8 +263,8 @@ class SpillTest(TrainCase):
 
     def test_a_folder_that_cannot_be_written_is_named_before_training(self):
         job = self.train(code=2, keys={"data.memory_mb": 1, "data.spill": self.tmp / "none"})
-        self.assertIn(f"data.train: {self.tmp}/none: No such file or directory: rows beyond the 1 MiB of "
-                      "data.memory_mb go to a file there, ", job.stderr())
+        self.assertIn(f"data.train: {self.tmp}/none: No such file or directory: rows beyond the 2 MiB of "
+                      "data.memory_mb of this host's processes go to a file there, ", job.stderr())
         self.assertIn("set data.spill to a directory with more room, or raise data.memory_mb", job.stderr())
 
 

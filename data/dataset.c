@@ -55,8 +55,7 @@ static bool needs_both_classes(const struct job *job)
 {
     bool needs = false;
     for (uint32_t i = 0; i < job->model.metrics; i++)
-        needs |= job->model.metric[i].kind == METRIC_AUC ||
-                 job->model.metric[i].kind == METRIC_NORMALIZED_ENTROPY;
+        needs |= metric_needs_both_classes(job->model.metric[i].kind);
     return needs;
 }
 

@@ -244,7 +244,7 @@ static enum err check_progressive(struct job_reader *r)
     const bool on = job->metrics.progressive;
     const uint32_t values = job_slices(job) ? job_slices(job) - 1 : 0;
     const struct job_rule rules[] = {
-        {on && !has_metric(job, METRIC_AUC), "metrics.progressive", NULL,
+        {on && !has_metric(job, METRIC_PROGRESSIVE), "metrics.progressive", NULL,
          "it computes the auc of training; add auc to model.metrics, or remove it"},
         {on && job->training.update == UPDATE_GEO, "metrics.progressive", NULL,
          "with training.update: geo each worker trains by itself between pushes, and its "

@@ -99,6 +99,12 @@ enum job_labels {
 enum loss_kind { JOB_LOSSES(JOB_LOSS_KIND, JOB_NO_ALIAS) };
 #define JOB_FORMAT_KIND(kind, word, rows, meaning) DATA_##kind,
 enum metric_kind { JOB_METRICS(JOB_METRIC_KIND, JOB_NO_ALIAS) };
+/* Training has it with metrics.progressive. */
+#define METRIC_PROGRESSIVE METRIC_AUC
+static inline bool metric_needs_both_classes(enum metric_kind kind)
+{
+    return kind == METRIC_AUC || kind == METRIC_NORMALIZED_ENTROPY;
+}
 enum data_format { JOB_FORMATS(JOB_FORMAT_KIND, JOB_NO_ALIAS) };
 #undef JOB_LOSS_KIND
 #undef JOB_METRIC_KIND

@@ -56,7 +56,7 @@ uint32_t metric_sums(const struct job *job)
 uint32_t metric_progressive(const struct job *job)
 {
     for (uint32_t i = 0; i < job->model.metrics && job->metrics.progressive; i++)
-        if (job->model.metric[i].kind == METRIC_AUC)
+        if (job->model.metric[i].kind == METRIC_PROGRESSIVE)
             return 1 + i;
     return 0;
 }

@@ -20,6 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from certificates import Certificates  # noqa: E402
 from cluster import PS, ROOT, SANITIZED, TSAN, WORKER, slow  # noqa: E402
 import hand_test  # noqa: E402
+import stream_test  # noqa: E402, F401
 from versions_test import OTHER, OURS  # noqa: E402
 
 JOB = """name: points
@@ -316,6 +317,9 @@ WALK = {"release": dict.fromkeys(ALL, "WalkTest"),
         "token": dict.fromkeys(ALL, "WalkTest"),
         "certificate": dict.fromkeys(ALL, "CertificateTest.test_another_certificate_is_refused_at_each_moment"),
         "training data": dict.fromkeys((*ALL, "resume"), "WalkTest"),
+        "with `data.order: stream`, the number and the sizes of the training files": {
+            "start": "stream_test.BadInputTest.test_a_worker_s_files_can_be_elsewhere_and_are_the_chief_s_or_named",
+            "rejoin": "stream_test.BadInputTest.test_a_file_that_changes_is_refused_by_name"},
         "evaluation data": {
             "rejoin": "EvaluationTest.test_an_evaluator_that_comes_back_with_other_data_is_refused",
             **dict.fromkeys(("takeover", "resume"), "EvaluationTest.test_a_chief_of_other_evaluation_data_does_not_take_over_nor_"

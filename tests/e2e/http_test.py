@@ -256,7 +256,9 @@ class HttpTest(TrainCase):
 
     @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_the_chief_knows_a_worker_that_reads_its_data(self):
-        job = self.launch(keys={"training.epochs": 100000, "data.synthetic_train_rows": 150000, "timeouts.worker_rejoin_s": 100})
+        # The host has no room for a common copy of the rows: else a worker that comes back would not read them again.
+        job = self.launch(keys={"training.epochs": 100000, "data.synthetic_train_rows": 150000, "timeouts.worker_rejoin_s": 100},
+                          before=("prlimit", f"--fsize={32 << 20}"))
         chief = self.everybody(job)["worker-0"]
         job.until_cut(0)
         pid, seen = self.loading_of_worker_1(job, chief)

@@ -749,23 +749,41 @@ static enum err read_rows(struct reading_rows *r, struct errmsg *e)
     return err;
 }
 
-/* Find the fields of the file, by the job's order or by its header, once for all threads. */
+/* Find the header, or the first row: what comes before it can be longer than the text's room. Errors name the file. */
+static enum err find_fields(struct reading_rows *r, struct csv_file *file, struct errmsg *e)
+{
+    struct csv_piece *p = &r->piece;
+    const size_t most = r->of->format.piece_bytes;
+    size_t mark_bytes;
+    enum err err = ERR_OK;
+    for (r->line = 1; !err && !file->begun && r->cell < r->of->x->file[r->file].cells;) {
+        if (r->bytes > most) {
+            err = csv_refuse_long(e, r->text, most, r->line, &r->of->format);
+            return err_wrap(e, err, "%s:", file->path);
+        }
+        err = add_cell(r, 0, e);
+        (void)set_piece(r);
+        const size_t bytes = p->bytes;
+        if (!err && bytes && r->line == 1)
+            err = csv_file_skip_mark(p, &mark_bytes, e);
+        if (err)
+            return err_wrap(e, err, "%s: ", file->path);
+        if (bytes)
+            err = csv_file_begin(file, p, &r->of->format, e);
+        drop_records(r, bytes);
+    }
+    return err;
+}
+
+/* Find the fields of the file, by the job's order or by its header, once for all threads. An error comes again for each. */
 static enum err begin_file(struct reading_rows *r, struct errmsg *e)
 {
     struct csv_file *file = &r->of->file[r->file];
-    struct csv_piece *p = &r->piece;
-    size_t mark_bytes = 0;
-    enum err err = ERR_OK;
     pthread_mutex_lock(&r->of->lock);
     file->path = r->of->paths->path[r->file];
-    while (!err && !file->begun && r->cell < r->of->x->file[r->file].cells) {
-        err = add_cell(r, 0, e);
-        (void)set_piece(r);
-        if (!err && p->bytes)
-            err = csv_file_skip_mark(p, &mark_bytes, e);
-        if (!err && p->bytes)
-            err = csv_file_begin(file, p, &r->of->format, e);
-    }
+    const enum err err = find_fields(r, file, e);
+    if (err)
+        csv_file_close(file);
     pthread_mutex_unlock(&r->of->lock);
     r->cell = r->bytes = 0;
     return err;
@@ -801,10 +819,11 @@ static enum err read_file(struct reading_rows *r, const struct text_index_place 
     enum err err = open_data(&r->fd, path, e);
     if (!err)
         err = check_same(r->fd, &x->file[p->file], e);
-    if (!err)
-        err = begin_file(r, e);
     if (err)
         return err_wrap(e, err, "%s: ", path);
+    err = begin_file(r, e);
+    if (err)
+        return err;
     r->cell = p->at / x->cell_bytes;
     r->line = p->line;
     r->skip = p->skip;

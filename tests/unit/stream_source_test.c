@@ -575,6 +575,58 @@ static void a_row_longer_than_a_piece_is_refused_wherever_it_begins(void **state
     free(text);
 }
 
+/* Comments and empty lines can come before a header, and be longer than any row. */
+static void a_header_is_found_behind_any_number_of_comments(void **state)
+{
+    (void)state;
+    enum { BEFORE = 3 * CSV_PIECE_BYTES };
+    struct fixture f;
+    setup(&f, true, 40, "skip");
+    char *text = malloc(BEFORE + 1000);
+    assert_non_null(text);
+    size_t n = 0;
+    while (n < BEFORE)
+        n += (size_t)sprintf(text + n, n % 3 ? "# y,age\n" : "\n");
+    n += (size_t)sprintf(text + n, "age,y,town,user,tags,note,w\n");
+    for (uint64_t row = 0; row < 20; row++)
+        n += (size_t)sprintf(text + n, "%d,1,a,7,1 2,x,1\n", (int)row);
+    idx_files_write(&f.files, "2.csv", (struct bytes){(uint8_t *)text, n});
+    free(text);
+    load(&f);
+    must(&f, stream(&f, 4, 1 << 30));
+    struct buffers b = buffers_new(&f, BATCH);
+    for (uint64_t id = 0; id < lanes_batches(&f.lanes); id++)
+        for (uint32_t lane = 0; lane < LANES; lane++)
+            assert_true(has_leaf(&f, &b, id, lane));
+    buffers_free(&b);
+    teardown(&f);
+}
+
+/* Also if another thread has read it before. */
+static void a_header_that_lacks_a_column_is_refused_each_time(void **state)
+{
+    (void)state;
+    static const char text[] = "# one\ny,age,village,user,tags,note,w\n1,2,a,7,1,x,1\n";
+    struct fixture f;
+    setup(&f, true, 40, "skip");
+    load(&f);
+    const uint64_t rows = f.d.rows;
+    idx_files_write(&f.files, "3.csv", (struct bytes){(uint8_t *)(uintptr_t)text, sizeof text - 1});
+    must(&f, paths_add(&f.paths, f.paths.path[2], &f.e));
+    char *path = strrchr(f.paths.path[3], '2');
+    *path = '3';
+    f.d.rows++;
+    must(&f, stream(&f, 4, 1 << 30));
+    for (int i = 0; i < 2; i++) {
+        f.e.text[0] = '\0';
+        assert_int_equal(f.reader->type->read(f.reader, rows, rows + 1, visit_nothing, NULL, &f.e),
+                         ERR_INPUT);
+        assert_int_equal(strncmp(f.e.text, f.paths.path[3], strlen(f.paths.path[3])), 0);
+        assert_int_equal(strncmp(f.e.text + strlen(f.paths.path[3]), ":2: its header", 14), 0);
+    }
+    teardown(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -589,6 +641,8 @@ int main(void)
         cmocka_unit_test(a_bad_row_is_refused_with_its_line_if_none_may_be),
         cmocka_unit_test(bad_rows_are_counted_once_and_refused_beyond_their_number),
         cmocka_unit_test(a_row_longer_than_a_piece_is_refused_wherever_it_begins),
+        cmocka_unit_test(a_header_is_found_behind_any_number_of_comments),
+        cmocka_unit_test(a_header_that_lacks_a_column_is_refused_each_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

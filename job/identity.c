@@ -114,17 +114,16 @@ static void class_weights_write(FILE *out, const struct job *job)
 
 /* Keys that are omitted because their value is the default: the layer is trainable, reads only the one before it, or
  * names no table; no class has a weight; the table uses the job's own value; csv without escapes, as jobs were before
- * data.escape, none of the rows is held out, and they are no stream. */
+ * data.escape, none of the rows is held out, they are no stream, and training has no metrics of its own. */
 static bool is_default(const struct job_key *key, const struct job *job, const void *element)
 {
-    static const char *const later[] = {"data.escape", "data.order", "data.window", "data.mix"};
+    static const char *const later[] = {"data.escape", "data.order",       "data.window",
+                                        "data.mix",    "data.validation.", "metrics."};
     const struct job_layer *layer = element;
     if (job_key_of_layer(key) && key->offset == offsetof(struct job_layer, trainable))
         return layer->trainable;
-    if (strncmp(key->path, "data.validation.", strlen("data.validation.")) == 0)
-        return job_key_is_default(key, job);
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (strcmp(key->path, later[i]) == 0)
+        if (strncmp(key->path, later[i], strlen(later[i])) == 0)
             return job_key_is_default(key, job);
     if (key->own)
         return !*(const bool *)((const char *)element + key->own);

@@ -664,6 +664,8 @@ static void a_stream_is_of_the_identity_and_says_what_it_takes(void **state)
         "data: {format: csv, train: x, columns: [label: y, number: n], order: stream}\n"
         "optimizer: sgd\n";
     struct job job = parsed(mlp, NULL);
+    assert_null(strstr(job.identity_text, "\nmetrics.")); /* jobs of earlier releases keep theirs */
+    assert_null(strstr(job.canonical, "progressive"));
     assert_null(strstr(job.identity_text, "data.order"));
     assert_null(strstr(job.canonical, "order"));
     assert_null(strstr(job.canonical, "mix"));

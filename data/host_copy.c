@@ -245,7 +245,7 @@ uint32_t host_copy_threads(uint32_t own)
 
 void host_copy_share(struct spill *s)
 {
-    if (copy.part != HOST_COPY_ALONE)
+    if (copy.part == HOST_COPY_READS)
         spill_share(s, copy.processes, copy.spill_fd);
 }
 
@@ -375,8 +375,12 @@ static bool digest(uint8_t out[static SHA256_BYTES], struct sha256 *take)
 static bool data_key(uint8_t out[static SHA256_BYTES], const struct reading *r)
 {
     const struct job *job = r->job;
-    const uint32_t is[] = {(uint32_t)job->data.format, (uint32_t)job->data.csv.bad_rows,
-                           job->data.csv.bad_rows_max, r->classes, sizeof(struct dataset)};
+    const uint32_t is[] = {(uint32_t)job->data.format,
+                           (uint32_t)job->data.csv.bad_rows,
+                           job->data.csv.bad_rows_max,
+                           (uint32_t)job->data.csv.absent_columns,
+                           r->classes,
+                           sizeof(struct dataset)};
     struct sha256 *h = sha256_new();
     struct paths paths = {.count = 0};
     struct errmsg e;
@@ -731,7 +735,7 @@ static enum err copy_use(struct dataset *d, const struct reading *r, struct errm
     enum err err = job_reads_columns(r->job) ? reading_columns(d, r, e) : ERR_OK;
     if (!err) {
         if (d->table.schema)
-            host_copy_share(d->table.spill);
+            spill_share(d->table.spill, copy.processes, copy.spill_fd);
         d->table.lent = d->table.schema != NULL;
         copy_set(&p, d);
         if (p.failed)

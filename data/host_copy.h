@@ -29,7 +29,7 @@ void host_copy_begin(const char *flag);
 
 /* How many threads read, if each process has so many. */
 uint32_t host_copy_threads(uint32_t own);
-/* The budget of the copy's rows is that of all processes, and its file is common. Nothing, if this process reads by itself. */
+/* The budget of the copy's rows is that of all processes, and its file is common. Nothing, if this process reads other rows. */
 void host_copy_share(struct spill *s);
 /* The text of the encoding of its rows, which a process that restarts is given by a checkpoint. Errors: ignored. */
 void host_copy_encoded(const char *encoding);

@@ -375,6 +375,36 @@ static void other_data_are_not_those_of_the_copy(void **state)
     teardown(&f);
 }
 
+/* Labels beyond the model's classes are named by reading the rows once more, while others use the copy. */
+static void a_process_that_has_the_copy_reads_again_into_a_file_of_its_own(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct errmsg e;
+    setup(&f, 1, true);
+    load(&f, NULL);
+    assert_true(f.d.copied && table_spilled_bytes(&f.d.table) > 0);
+    const uint64_t digest = digest_of(&f);
+    put_rows(&f, 2);
+    assert_int_equal(dataset_name_label(&f.job, NULL, 2, &e), ERR_INPUT);
+    assert_true(digest_of(&f) == digest);
+    teardown(&f);
+}
+
+/* data.absent_columns is of each process, and not of the job's identity. */
+static void rows_of_columns_that_may_be_absent_are_not_those_of_others(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, 64, true);
+    load(&f, NULL);
+    f.job.data.csv.absent_columns = ABSENT_MISSING;
+    struct child c = child_start(&f, NULL);
+    assert_false(child_hear(&c).copied);
+    child_end(&c);
+    teardown(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +413,8 @@ int main(void)
         cmocka_unit_test(another_process_reads_if_the_reader_is_killed),
         cmocka_unit_test(a_write_that_fails_leaves_each_process_its_own_rows),
         cmocka_unit_test(other_data_are_not_those_of_the_copy),
+        cmocka_unit_test(a_process_that_has_the_copy_reads_again_into_a_file_of_its_own),
+        cmocka_unit_test(rows_of_columns_that_may_be_absent_are_not_those_of_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

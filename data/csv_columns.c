@@ -589,7 +589,9 @@ static enum err make_columns(struct csv_columns *x, struct errmsg *e)
     if (x->names.count > JOB_COLUMNS_MAX)
         return err_set(e, ERR_INPUT, "%s: it has more than %d columns", x->first, JOB_COLUMNS_MAX);
     mem_free(job->column); /* of plain_job, without words */
-    job->columns = 0;
+    mem_free(job->named);
+    job->named = NULL;
+    job->columns = job->places = 0;
     job->column = mem_zalloc(x->names.count, sizeof *job->column);
     if (!job->column)
         return err_memory(e);

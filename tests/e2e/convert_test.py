@@ -147,6 +147,12 @@ class ConvertTest(TrainCase):
         (self.tmp / "b.csv.gz").write_bytes(gzip.compress((self.tmp / "a.csv").read_bytes(), 1))
         return ["a.csv", "b.csv.gz", "--window=16", "--threads=2"]
 
+    def test_a_file_has_one_column_of_any_name(self):
+        for name in ("x", "y", "age"):
+            self.write(f"{name}\n1\n2\n")
+            self.assertEqual(self.columns("a.csv"), {name: "int64"})
+            shutil.rmtree(self.dir)
+
     def test_killed_at_any_time_it_goes_on_and_the_bytes_are_the_same(self):
         flags = self.big()
         self.convert(*flags)

@@ -34,6 +34,17 @@ const char *csv_columns_shown(const struct csv_columns *x, uint32_t i,
     return printable_name(out, name, bytes);
 }
 
+#define AS_UTF8 "convert the file, as with: iconv -f latin1 -t UTF-8 FILE > NEW"
+
+static bool is_all_utf8(struct batch_text t)
+{
+    uint32_t code;
+    for (size_t i = 0, n; i < t.bytes; i += n)
+        if (!(n = printable_character(t.at + i, t.bytes - i, &code)))
+            return false;
+    return true;
+}
+
 /* ---- names ---- */
 
 /* Names of a line of csv, each with its number; column_N where there is none. The line's quotes are removed. CSV_SCAN_PAD bytes behind
@@ -60,6 +71,11 @@ static enum err csv_columns_read_names(struct vocabulary *names, char *line, siz
         if (length > JOB_TEXT_MAX || memchr(from, '\0', length) || memchr(from, '\n', length))
             return err_set(e, ERR_INPUT,
                            "the name of its column %zu is too long, or has a line end", i + 1);
+        if (!is_all_utf8((struct batch_text){from, length}))
+            return err_set(
+                e, ERR_INPUT,
+                "the name of its column %zu is not UTF-8, which names of Parquet are; " AS_UTF8,
+                i + 1);
         err = vocabulary_add(names, from, length, &number) ? err_memory(e) : ERR_OK;
         if (!err && number != i)
             return err_set(e, ERR_INPUT, "its header names \"%s\" twice: give each column a name",
@@ -383,15 +399,6 @@ static void refuse_value(struct receiving *t, uint32_t row, uint32_t field,
         t->out->first = (struct meaning_fault){row, field, cause, t->p->field[field].cell, text, 0};
 }
 
-static bool is_all_utf8(struct batch_text t)
-{
-    uint32_t code;
-    for (size_t i = 0, n; i < t.bytes; i += n)
-        if (!(n = printable_character(t.at + i, t.bytes - i, &code)))
-            return false;
-    return true;
-}
-
 /* Values that csv has and Parquet cannot tell apart, or not have. */
 static void refuse_text(struct receiving *t, uint32_t row, uint32_t field, const char *why)
 {
@@ -462,9 +469,7 @@ static enum err put_utf8(struct receiving *t, uint32_t field, uint32_t column, u
 {
     if (t->ascii || is_all_utf8(text))
         return columns_set_text(t->to, column, at, text.at, text.bytes);
-    refuse_text(t, row, field,
-                "it is not UTF-8, which texts of Parquet are; convert the file, as with: iconv -f "
-                "latin1 -t UTF-8 FILE > NEW");
+    refuse_text(t, row, field, "it is not UTF-8, which texts of Parquet are; " AS_UTF8);
     columns_set_null_text(t->to, column, at);
     return ERR_OK;
 }

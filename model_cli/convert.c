@@ -64,7 +64,7 @@ struct convert {
     uint32_t file;
     uint64_t file_rows, skip_rows;
     struct text state; /* the first lines of DIR/_UNFINISHED */
-    int state_fd;
+    int state_fd, dir_fd;
     struct dataset_streamed read;
 };
 
@@ -215,6 +215,7 @@ static enum err convert_put(void *ctx, uint32_t thread, struct errmsg *e)
 
 /* ---- DIR ---- */
 
+#define CONVERT_LOCKED "%s: another convert writes here"
 static const char unfinished[] = PATHS_UNFINISHED, success[] = "_SUCCESS";
 
 static void state_add(struct convert *x, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -310,14 +311,14 @@ static void read_parts(struct convert *x, const char *at)
         }
 }
 
-/* The directory has no file but a state. */
+/* The directory has no file but a state, or what a killed write of it has left. */
 static bool is_bare(const struct convert *x)
 {
     DIR *dir = opendir(x->dir);
     bool found = false;
     for (struct dirent *at; dir && !found && (at = readdir(dir));)
         found = strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0 &&
-                strcmp(at->d_name, unfinished) != 0;
+                strncmp(at->d_name, unfinished, sizeof unfinished - 1) != 0;
     if (dir)
         (void)closedir(dir);
     return !found;
@@ -372,6 +373,18 @@ static enum err write_state(struct convert *x, const char *name, bool finished, 
     return err;
 }
 
+/* As long as it is open, no other convert begins here, also before there is a state. NFS has no locks of directories: there
+ * open_state finds one that has begun. */
+static enum err lock_dir(struct convert *x, struct errmsg *e)
+{
+    x->dir_fd = open(x->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (x->dir_fd < 0)
+        return files_write_error(x->dir, e);
+    return flock(x->dir_fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK
+               ? ERR_OK
+               : err_set(e, ERR_INPUT, CONVERT_LOCKED, x->dir);
+}
+
 /* As long as it is open, no other convert writes here. It need not be there. */
 static enum err open_state(struct convert *x, struct errmsg *e)
 {
@@ -385,7 +398,7 @@ static enum err open_state(struct convert *x, struct errmsg *e)
         return errno == ENOENT ? ERR_OK : files_write_error(path, e);
     return flock(x->state_fd, LOCK_EX | LOCK_NB) == 0
                ? ERR_OK
-               : err_set(e, ERR_INPUT, "%s: another convert writes here", x->dir);
+               : err_set(e, ERR_INPUT, CONVERT_LOCKED, x->dir);
 }
 
 /* Killed between the two, the next command ends here, too. */
@@ -524,6 +537,8 @@ static enum err begin_dir(struct convert *x, bool *done, struct errmsg *e)
     *done = false;
     enum err err = files_mkdirs(x->dir, e);
     if (!err)
+        err = lock_dir(x, e);
+    if (!err)
         err = read_state(x, success, done, e);
     if (!err && *done)
         err = finish_dir(x, e);
@@ -533,14 +548,14 @@ static enum err begin_dir(struct convert *x, bool *done, struct errmsg *e)
         err = read_state(x, unfinished, &begun, e);
     if (err || *done)
         return err;
-    files_clean(x->dir, true);
-    if (begun)
-        return ERR_OK;
-    if (!is_bare(x))
+    if (!begun && !is_bare(x))
         return err_set(e, ERR_INPUT,
                        "%s: it has files that convert has not made; give --output another "
                        "directory",
                        x->dir);
+    files_clean(x->dir, true);
+    if (begun)
+        return ERR_OK;
     if (x->of.guesses)
         err = find_types(x, e);
     if (!err)
@@ -616,6 +631,7 @@ static void print_columns(const struct convert *x)
 static void convert_close(struct convert *x)
 {
     files_close(&x->state_fd);
+    files_close(&x->dir_fd);
     for (uint32_t i = 0; x->thread && i < x->job.worker.threads; i++)
         columns_free(x->thread[i].full);
     mem_free(x->thread);
@@ -629,7 +645,7 @@ static void convert_close(struct convert *x)
 
 int convert_main(int argc, char **argv)
 {
-    static struct convert x = {.state_fd = -1};
+    static struct convert x = {.state_fd = -1, .dir_fd = -1};
     struct errmsg e;
     bool done = false;
     flags_parse("convert", argc, argv);

@@ -9,6 +9,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -243,6 +244,8 @@ class ConvertTest(TrainCase):
         self.refused('b.csv: it has a column "c", which a.csv has not', "a.csv", "b.csv")
         self.write("a,b,a\n1,2,3\n", "b.csv")
         self.refused('b.csv: its header names "a" twice', "b.csv")
+        self.write("a,Gr\xf6\xdfe\n1,2\n".encode("latin-1"), "b.csv")
+        self.refused("b.csv: the name of its column 2 is not UTF-8, which names of Parquet are; convert the file", "b.csv")
         self.write("a;b\n1;2\n", "b.csv")
         self.refused("b.csv: its first line has one field; with data.delimiter: semicolon it has 2", "b.csv")
         self.write(b"")
@@ -257,8 +260,24 @@ class ConvertTest(TrainCase):
         self.write("a,b\n1,2\n")
         shutil.rmtree(self.dir)
         self.dir.mkdir()
-        (self.dir / "mine").write_text("")
+        for name in ("mine", "manifest.gw.tmp-1"):  # the second one is being written by another program
+            (self.dir / name).write_text("")
         self.refused("it has files that convert has not made", "a.csv")
+        self.assertEqual(sorted(os.listdir(self.dir)), ["manifest.gw.tmp-1", "mine"])
+
+    def test_a_second_one_is_refused_while_the_first_looks_for_types(self):
+        self.big(400000)
+        first = subprocess.Popen([str(MODEL), "convert", "a.csv", f"--output={self.dir}", "--threads=1"], cwd=self.tmp,
+                                 stdout=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + DEADLINE_S
+        while not self.dir.exists() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        first.send_signal(signal.SIGSTOP)
+        self.assertEqual(list(self.dir.glob("*")), [])
+        self.write("y,x,word\n1,2,other\n", "b.csv")
+        self.refused("another convert writes here", "b.csv")
+        first.send_signal(signal.SIGCONT)
+        self.assertIn("400000 rows", first.communicate(timeout=DEADLINE_S)[0])
 
 
 if __name__ == "__main__":

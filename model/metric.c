@@ -70,7 +70,7 @@ double metric_value(const struct job *job, uint32_t i, const double *sum, double
 {
     const struct metric_type *type = metric_type_of(job->model.metric[i].kind);
     if (metric_progressive(job) == 1 + i)
-        return sum[i];
+        return examples > 0 ? sum[i] : NAN;
     examples = metric_examples(job, job->model.metric[i].head, sum, examples);
     if (type->needs != METRIC_SUMS || examples <= 0)
         return NAN;

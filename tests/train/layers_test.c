@@ -376,6 +376,9 @@ static void metrics_of_nothing_are_what_keras_makes_them(void **state)
     models_metric(&job, METRIC_LOGLOSS);
     assert_true(metric_value(&job, 0, none, 3) == 0.0);
     assert_true(isnan(metric_value(&job, 1, none, 0)));
+    models_metric(&job, METRIC_AUC);
+    job.metrics.progressive = true;
+    assert_true(isnan(metric_value(&job, 2, none, 0)) && metric_value(&job, 2, none, 3) == 0.0);
 }
 
 static void labels_of_one_class_have_no_normalized_entropy(void **state)

@@ -298,11 +298,13 @@ static void read_parts(struct convert *x, const char *at)
 {
     uint64_t part, file_rows, rows, done = 0;
     uint32_t file;
+    int n = 0;
     while (is_part(x, done))
         done++;
     for (const char *end; (end = strchr(at, '\n')); at = end + 1)
-        if (sscanf(at, "part %" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu64 "\n", &part, &file,
-                   &file_rows, &rows) == 4 &&
+        if (sscanf(at, "part %" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu64 "%n", &part, &file,
+                   &file_rows, &rows, &n) == 4 &&
+            at + n == end && /* not the beginning of one, when the disk was full, and the next */
             part <= done && part > x->parts && file < x->in.count) {
             x->parts = part;
             x->of.first_file = x->file = file;

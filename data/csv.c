@@ -649,7 +649,7 @@ static void note_unknown(struct csv *c, const struct work *w)
         const struct learned_unknown *of = &w->piece.learned.unknown[i];
         struct unknown *all = &c->unknown[i];
         const uint64_t rows = all->of.rows + of->rows;
-        if (!all->path && of->rows)
+        if (!*all->of.shown && of->rows)
             *all = (struct unknown){.path = w->file->path, .of = *of};
         if (!all->marker_path && *of->marker) {
             memcpy(all->of.marker, of->marker, sizeof all->of.marker);
@@ -927,8 +927,8 @@ static void say_unknown_words(const struct csv *c, uint32_t input)
                  "\"%s\"%s%s%s, so all are unknown: check %s",
                  c->reading->key, SHOWN(in->name),
                  printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes),
-                 u->path ? ", but words such as \"" : "", u->of.shown, u->path ? "\"" : "",
-                 what_differs(c, input));
+                 *u->of.shown ? ", but words such as \"" : "", u->of.shown,
+                 *u->of.shown ? "\"" : "", what_differs(c, input));
 }
 
 /* Too few rows for a warning of unknown words have such a text, and a missing value has a word of its own. */
@@ -968,7 +968,14 @@ static void say_unknown(const struct csv *c, uint32_t threads)
     for (uint32_t i = 0; i < s->inputs; i++) {
         const struct schema_input *in = &s->input[i];
         if (!rows || !is_unknown(c, threads, i)) {
-            if (rows && is_often_unknown(c, i))
+            if (rows && is_often_unknown(c, i) && !*c->unknown[i].of.shown)
+                dataset_warn(c->reading,
+                             "%s: column %s: %" PRIu64 " of %" PRIu64
+                             " rows have no value (%s), as no row of data.train has, so it is "
+                             "unknown to the model: check the files, and data.missing",
+                             c->reading->key, SHOWN(in->name), c->unknown[i].of.rows, c->rows,
+                             c->unknown[i].path);
+            else if (rows && is_often_unknown(c, i))
                 dataset_warn(
                     c->reading,
                     "%s: column %s: %" PRIu64 " of %" PRIu64

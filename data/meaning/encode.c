@@ -79,7 +79,7 @@ void learned_clear(struct learned *t, uint32_t inputs)
     for (uint32_t i = 0; i < inputs; i++) {
         vocabulary_clear(&t->words[i]);
         if (t->any_unknown)
-            t->unknown[i].rows = 0;
+            t->unknown[i] = (struct learned_unknown){.rows = 0};
     }
     t->any_unknown = false;
 }
@@ -504,11 +504,13 @@ static bool encode_learns(const struct encoding *x)
     return x->m->learning && encode_input(x)->learns;
 }
 
+/* text: none for a missing value */
 static void learned_note_unknown(struct learned *t, uint32_t cell, struct batch_text text)
 {
     struct learned_unknown *u = &t->unknown[cell];
     t->any_unknown = true;
-    if (u->rows++ == 0)
+    u->rows++;
+    if (!*u->shown)
         u->raw = csv_hint_shown_bytes(u->shown, text.at, text.bytes);
     if (!*u->marker && csv_hint_is_marker(text.at, text.bytes))
         (void)csv_hint_shown(u->marker, text.at, text.bytes);
@@ -524,8 +526,8 @@ static void put_word(struct encoding *x, uint32_t row, struct batch_text t, enum
     } else {
         number = vocabulary_find(&encode_input(x)->words, t.at, t.bytes);
         x->t->seen[cell] |= (uint8_t)(number != VOCABULARY_NONE ? known : LEARNED_OTHER);
-        if (number == VOCABULARY_NONE && known == LEARNED_KNOWN) /* a missing value is no word */
-            learned_note_unknown(x->t, cell, t);
+        if (number == VOCABULARY_NONE)
+            learned_note_unknown(x->t, cell, known == LEARNED_KNOWN ? t : no_text);
     }
     encode_row(x, row)[cell] = number + 1; /* VOCABULARY_NONE + 1 is 0 */
 }

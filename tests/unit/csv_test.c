@@ -1785,7 +1785,7 @@ static void evaluation_words_of_which_many_are_unknown_are_said_with_the_first(v
         const char *first; /* word that is unknown */
     } of[] = {{"category: color", 100, 26, true, "Red"},
               {"category: color", 100, 25, false, "Red"}, /* a quarter: rare words are normal */
-              {"category: color", 100, 26, false, ""},    /* that one has no value */
+              {"category: color", 100, 26, true, ""},     /* that one has no value */
               {"category: color", 40, 19, false, "Red"},
               {"category: {name: color, vocabulary: [red, blue]}", 100, 60, false, "Red"}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
@@ -1800,7 +1800,7 @@ static void evaluation_words_of_which_many_are_unknown_are_said_with_the_first(v
             n += (size_t)snprintf(text + n, sizeof text - n, "1,%s\n",
                                   row == 0               ? "red"
                                   : row == 1             ? of[i].first
-                                  : row <= of[i].unknown ? "Blue"
+                                  : row <= of[i].unknown ? (*of[i].first ? "Blue" : "")
                                                          : "blue");
         put(&f, "a.eval", text, n);
         log_init("test", LOG_WARN);
@@ -1809,8 +1809,10 @@ static void evaluation_words_of_which_many_are_unknown_are_said_with_the_first(v
             fail_msg("%s", f.e.text);
         log_last_words(false, words, sizeof words);
         log_init("test", LOG_ERROR);
-        static const char said[] = "data.eval: column color: 26 of 100 rows have a word that is "
-                                   "not in data.train, such as \"Red\" (";
+        const char *said = *of[i].first
+                               ? "data.eval: column color: 26 of 100 rows have a word that is "
+                                 "not in data.train, such as \"Red\" ("
+                               : "data.eval: column color: 26 of 100 rows have no value (";
         assert_string_equal(of[i].said ? strstr(words, said) ? said : words : words,
                             of[i].said ? said : "nothing");
         dataset_close(&eval);

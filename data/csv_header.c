@@ -734,6 +734,8 @@ static enum err read_header(struct csv_file *file, const struct csv_format *f,
         file->skipped_line = line;
         file->skipped_row =
             csv_reads_like_row(f, file->field, file->fields, &p->grammar, text, bytes, p->mark);
+        if (file->skipped_row) /* a later row can be equal to it */
+            file->header.named = 0;
         return ERR_OK;
     }
     return fields_by_header(file, f, p, begin, end, bytes, e);

@@ -1387,6 +1387,11 @@ static void a_skipped_line_that_reads_like_a_row_is_said(void **state)
     (void)snprintf(why, sizeof why, "b.csv:2" SKIPS, " (in 1 more files, too)");
     warns(&f, "a,y\n1,2\n", why);
     teardown(&f);
+    setup(&f, "header: skip, columns: [category: c, label: {name: y, classes: [no, yes]}]", NULL,
+          0);
+    (void)snprintf(why, sizeof why, "a.csv:1" SKIPS, "");
+    warns(&f, "x,no\nz,yes\nx,no\n", why); /* a row that is equal is no header */
+    teardown(&f);
 }
 
 static void a_skipped_line_of_a_file_without_rows_is_named_if_it_is_no_header(void **state)

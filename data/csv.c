@@ -1526,6 +1526,8 @@ static void say_odd(const struct csv *c)
                           "lines, and text follows its closing quote, so rows are part of it; if a "
                           "backslash escapes quotes, use data.escape: backslash; if quotes are "
                           "text, data.quotes: false",
+        [CSV_ODD_CTRL_Z] = "this line is Ctrl-Z (0x1A), the end of a file in DOS, and is read as a "
+                           "row; remove it",
         [CSV_ODD_LABEL] = "the label of this line is not a number, and no pair follows, so it has "
                           "the score of a row of zeros: is it a row?"};
     char more[64] = "";

@@ -176,6 +176,8 @@ static enum csv_odd odd_line(const struct csv_piece *p, const char *text, size_t
         return p->header.bytes ? CSV_ODD_HEADER : CSV_ODD_NAMES;
     if (is_empty(p, text, bytes))
         return CSV_ODD_EMPTY;
+    if (bytes == 1 && *text == '\x1A')
+        return CSV_ODD_CTRL_Z;
     return mark ? CSV_ODD_MARK : text_has_nuls(text, bytes) ? CSV_ODD_NULS : CSV_ODDS;
 }
 
@@ -189,6 +191,7 @@ const char *csv_batch_odd_hint(const struct csv_batch *b, uint32_t row)
         [CSV_ODD_NAMES] =
             "; the line has the names of the columns: if files were joined, remove it",
         [CSV_ODD_EMPTY] = "; all fields of the line are empty: if it is no row, remove it",
+        [CSV_ODD_CTRL_Z] = "; the line is Ctrl-Z (0x1A), the end of a file in DOS: remove it",
         [CSV_ODD_SKIPPED] =
             "; the line has the names of the columns, as data.header: skip has left "
             "out the line before it: remove that"};

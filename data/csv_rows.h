@@ -43,6 +43,7 @@ enum csv_odd {
     CSV_ODD_COMMENT, /* the line is a comment that could be a row */
     CSV_ODD_QUOTE,   /* a field that is not read swallows line ends, and text follows its quotes */
     CSV_ODD_EMPTY,   /* all fields of the line are empty */
+    CSV_ODD_CTRL_Z,  /* the line is DOS' end of a file */
     CSV_ODD_LABEL,   /* libsvm: a word that is no label, and no pair follows */
     CSV_ODDS
 };

@@ -1394,6 +1394,14 @@ static void a_skipped_line_that_reads_like_a_row_is_said(void **state)
     teardown(&f);
 }
 
+static void ctrl_z_at_the_end_is_named(void **state)
+{
+    (void)state;
+    refuses(NUMBER_LABEL, "1,2\n\x1A",
+            ":2: it has 1 field, data.columns names 2; the line is Ctrl-Z (0x1A), the end of a "
+            "file in DOS: remove it");
+}
+
 static void a_skipped_line_of_a_file_without_rows_is_named_if_it_is_no_header(void **state)
 {
     (void)state;
@@ -3550,6 +3558,7 @@ int main(void)
         cmocka_unit_test(escapes_are_those_of_mysql_and_spark),
         cmocka_unit_test(a_header_that_is_read_as_a_row_names_data_header),
         cmocka_unit_test(a_character_that_cannot_be_seen_is_named),
+        cmocka_unit_test(ctrl_z_at_the_end_is_named),
         cmocka_unit_test(a_field_with_blanks_around_names_data_trim),
         cmocka_unit_test(a_line_of_another_delimiter_names_data_delimiter),
         cmocka_unit_test(files_of_xz_and_bzip2_are_refused_by_name),

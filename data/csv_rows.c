@@ -248,6 +248,8 @@ static void refuse_count(struct csv_piece *p, const struct csv_format *f, uint32
         hint = csv_hint_delimiter(out, f->job, line, bytes, wanted);
     if (!hint && has_blank_before_quote(&p->grammar, line, bytes))
         hint = "a quote after a blank is text: use data.trim: true";
+    if (!hint && f->job->quotes && !p->grammar.escape && memmem(line, text_bytes, "\\\"", 2))
+        hint = "it has a quote behind a backslash: if that escapes it, use data.escape: backslash";
     if (!hint && fields == wanted + 1)
         hint = one_more_hint(p, f, line, text_bytes);
     if (!hint && fields > wanted)

@@ -303,14 +303,26 @@ static void say_weight(const struct why *w, const struct meaning_fault *f)
         hint_or(w, csv_hint_number(f->text.at, f->text.bytes, "")));
 }
 
+static void say_missing(const struct why *w, const char *what)
+{
+    if (*w->shown && !w->hint)
+        say(w, "the %s is missing: \"%s\" is in data.missing", what, w->shown);
+    else
+        say(w, "the %s is missing%s", what, hint_or(w, ""));
+}
+
 static void say_label(const struct why *w, const struct meaning_fault *f)
 {
+    const bool marker = csv_hint_is_marker(f->text.at, f->text.bytes);
     if (is_large(f))
         say(w, "the label \"%s\" " CSV_NUMBER_LARGE, w->shown);
     else
         say(w, "the label \"%s\" is not a number%s", w->shown,
-            hint_or(w, csv_hint_number(f->text.at, f->text.bytes,
-                                       "; name the values of the label by its classes: [...]")));
+            hint_or(w, csv_hint_number(
+                           f->text.at, f->text.bytes,
+                           marker ? "; if it marks a missing label, data.bad_rows: skip leaves "
+                                    "such rows out"
+                                  : "; name the values of the label by its classes: [...]")));
 }
 
 static void say_id(const struct meaning *m, const struct why *w, const struct meaning_fault *f)
@@ -359,13 +371,13 @@ void meaning_why(const struct meaning *m, const struct meaning_fault *f, const c
         say_id(m, &w, f);
         break;
     case CAUSE_WEIGHT_MISSING:
-        say(&w, "the weight is missing%s", hint_or(&w, ""));
+        say_missing(&w, "weight");
         break;
     case CAUSE_WEIGHT:
         say_weight(&w, f);
         break;
     case CAUSE_LABEL_MISSING:
-        say(&w, "the label is missing%s", hint_or(&w, ""));
+        say_missing(&w, "label");
         break;
     case CAUSE_LABEL:
         say_label(&w, f);

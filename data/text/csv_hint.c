@@ -136,6 +136,10 @@ static const char *unit_hint(const char *text, size_t bytes)
     if (bytes > 2 && *text == '0' && (text[1] | 0x20) == 'x' &&
         are_all_in(text + 2, bytes - 2, "0123456789abcdefABCDEF"))
         return "; write hexadecimal numbers in decimal";
+    if (bytes > 1 && text[bytes - 1] == '-' && are_all_in(text, bytes - 1, "0123456789.,"))
+        return "; write its minus before the digits";
+    if (bytes > 1 && *text == '\'' && are_all_in(text + 1, bytes - 1, number))
+        return "; remove the apostrophe before it";
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
         const char *at = memmem(text, bytes, signs[i], strlen(signs[i]));
         const size_t sign = strlen(signs[i]), before = at ? (size_t)(at - text) : 0;

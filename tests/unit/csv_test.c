@@ -734,6 +734,23 @@ static void a_header_that_is_read_as_a_row_names_data_header(void **state)
     }
 }
 
+static void what_a_value_was_meant_to_be_is_named(void **state)
+{
+    (void)state;
+    hints(NUMBER_LABEL, "1,2\n5.5-,2\n",
+          "\"5.5-\" is not a number; write its minus before the digits");
+    hints(NUMBER_LABEL, "1,2\n'-5.5,2\n",
+          "\"'-5.5\" is not a number; remove the apostrophe before it");
+    hints(NUMBER_LABEL, "1,2\n3-4,2\n", "use data.missing");
+    hints(NUMBER_LABEL ", missing: ['0']", "1,2\n3,0\n",
+          "the label is missing: \"0\" is in data.missing");
+    hints(NUMBER_LABEL, "1,2\n3,nan\n",
+          "the label \"nan\" is not a number; if it marks a missing label, data.bad_rows: skip "
+          "leaves such rows out");
+    hints(WORD_LABEL, "\"a \\\"b, c\\\" d\",2\n",
+          "it has a quote behind a backslash: if that escapes it, use data.escape: backslash");
+}
+
 static void a_character_that_cannot_be_seen_is_named(void **state)
 {
     (void)state;
@@ -2887,7 +2904,7 @@ static void a_weight_that_cannot_be_makes_its_row_bad(void **state)
                  weights[i]);
         refuses(data, text, why);
     }
-    refuses(data, "1,2,?\n", ":1: column \"w\": the weight is missing");
+    refuses(data, "1,2,?\n", ":1: column \"w\": the weight is missing: \"?\" is in data.missing");
     refuses(data, "1,2,1e39\n",
             ":1: column \"w\": the weight \"1e39\" is too large for float32, which ends at 3.4e38");
     refuses(data, "-1e39,2,1\n",
@@ -3559,6 +3576,7 @@ int main(void)
         cmocka_unit_test(a_header_that_is_read_as_a_row_names_data_header),
         cmocka_unit_test(a_character_that_cannot_be_seen_is_named),
         cmocka_unit_test(ctrl_z_at_the_end_is_named),
+        cmocka_unit_test(what_a_value_was_meant_to_be_is_named),
         cmocka_unit_test(a_field_with_blanks_around_names_data_trim),
         cmocka_unit_test(a_line_of_another_delimiter_names_data_delimiter),
         cmocka_unit_test(files_of_xz_and_bzip2_are_refused_by_name),

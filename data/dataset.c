@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/log.h"
@@ -304,12 +305,130 @@ enum err dataset_hold_out(struct dataset *d, const struct reading *r, bool learn
     return left_words_end(&words, err, e);
 }
 
+/* ---- the units of data.train and data.eval ---- */
+
+enum {
+    UNIT_COLUMNS = 256, /* of more the first ones */
+    UNIT_ROWS = 16,     /* of a block */
+    UNIT_BLOCKS = 64,   /* spread over all rows */
+    UNIT_ROWS_MIN = 100,
+    UNIT_FAR = 10 /* deviations */
+};
+
+struct unit {
+    uint32_t input, feature;
+};
+struct moments {
+    double rows, mean[UNIT_COLUMNS], squares[UNIT_COLUMNS];
+};
+
+/* Rows whose numbers can be gathered. */
+static uint64_t rows_there(const struct dataset *d)
+{
+    return d->x || d->x_float ? d->rows : d->table.rows;
+}
+
+/* Pixels are no columns. */
+static uint32_t choose_units(struct unit out[static UNIT_COLUMNS], const struct dataset *d)
+{
+    const struct table_schema *s = d->table.schema;
+    const uint32_t inputs = s ? s->inputs : d->rank == 1 ? d->features : 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < inputs && n < UNIT_COLUMNS; i++)
+        if (!s)
+            out[n++] = (struct unit){i, i};
+        else if (s->input[i].kind == COLUMN_NUMBER && s->input[i].bucketing == BUCKETS_NONE &&
+                 !s->input[i].ids)
+            out[n++] = (struct unit){i, s->input[i].feature};
+    return n;
+}
+
+static void add_moments(struct moments *m, const struct unit *unit, uint32_t units, const float *x)
+{
+    m->rows++;
+    for (uint32_t k = 0; k < units; k++) {
+        const double v = (double)x[unit[k].feature], from = v - m->mean[k];
+        m->mean[k] += from / m->rows;
+        m->squares[k] += from * (v - m->mean[k]);
+    }
+}
+
+static enum err sample_moments(struct moments *m, const struct dataset *d, const struct unit *unit,
+                               uint32_t units, struct errmsg *e)
+{
+    const struct leaf_form form = dataset_form(d);
+    const uint64_t rows = rows_there(d), step = rows / UNIT_BLOCKS;
+    struct leaf_buffer *buffer = NULL;
+    struct leaf leaf;
+    enum err err = leaf_buffer_new(&buffer, &form, UNIT_ROWS, LEAF_VALUES, e);
+    for (uint64_t first = 0; first + UNIT_ROWS <= rows && !err;
+         first += step > UNIT_ROWS ? step : UNIT_ROWS) {
+        uint64_t *row = leaf_buffer_numbers(buffer);
+        for (uint32_t i = 0; i < UNIT_ROWS; i++)
+            row[i] = first + i;
+        err = dataset_gather(d, row, UNIT_ROWS, NULL, buffer, &leaf, e);
+        for (uint32_t i = 0; !err && i < leaf.n; i++)
+            add_moments(m, unit, units, leaf.x + (size_t)i * form.features);
+    }
+    leaf_buffer_free(buffer);
+    return err;
+}
+
+static void say_unit(const struct moments m[2], const struct unit *unit, uint32_t units,
+                     const struct dataset *d, const struct reading *r)
+{
+    uint32_t far = 0, first = 0;
+    char name[16], more[48] = "";
+    for (uint32_t k = units; k-- > 0;) {
+        const double deviation = sqrt(m[0].squares[k] / m[0].rows);
+        if (!(deviation > 0 && fabs(m[1].mean[k] - m[0].mean[k]) > UNIT_FAR * deviation))
+            continue;
+        far++;
+        first = k;
+    }
+    if (!far)
+        return;
+    (void)snprintf(name, sizeof name, "%u", unit[first].input);
+    if (far > 1)
+        (void)snprintf(more, sizeof more, " (and %u more columns)", far - 1);
+    dataset_warn(r,
+                 "%s: column %s%s: as the model reads it, a sample has the mean %.6g, and one of "
+                 "data.train %.6g with a deviation of %.3g; are both in the same unit, and neither "
+                 "alone scaled?",
+                 r->key,
+                 d->table.schema && d->table.schema->input[unit[first].input].name[0]
+                     ? SHOWN(d->table.schema->input[unit[first].input].name)
+                     : name,
+                 more, m[1].mean[first], m[0].mean[first], sqrt(m[0].squares[first] / m[0].rows));
+}
+
+/* Warn of the columns whose mean in *d is far from that in r->learned, by a sample of both. */
+static enum err units_note(const struct dataset *d, const struct reading *r, struct errmsg *e)
+{
+    const struct dataset *train = r->learned;
+    struct unit unit[UNIT_COLUMNS];
+    const uint32_t units = choose_units(unit, d);
+    if (!units || rows_there(train) < UNIT_ROWS_MIN || rows_there(d) < UNIT_ROWS_MIN ||
+        train->shares != d->shares) /* of which arrays.c warns */
+        return ERR_OK;
+    struct moments *m = mem_zalloc(2, sizeof *m);
+    enum err err = m ? sample_moments(&m[0], train, unit, units, e) : err_memory(e);
+    if (!err)
+        err = sample_moments(&m[1], d, unit, units, e);
+    if (!err)
+        say_unit(m, unit, units, d, r);
+    mem_free(m);
+    return err;
+}
+
 static enum err load(struct dataset *out, const struct reading *r, struct errmsg *e)
 {
     struct dataset d = {.scale = r->job->data.scale};
     enum err err = read_and_digest(&d, r, e);
     if (!err && !r->look)
         err = see_all(&d, r, e);
+    if (!err && r->eval && r->learned)
+        err = units_note(&d, r, e);
     if (!err && !r->look && reading_holds_out(r) && !d.table.schema)
         err = dataset_hold_out(&d, r, false, e);
     if (err) {

@@ -2772,6 +2772,41 @@ static void numbers_that_their_scale_makes_equal_are_warned_of(void **state)
     }
 }
 
+static void columns_of_an_eval_part_in_another_unit_are_warned_of(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *scale;
+        double factor;
+        bool said;
+    } of[] = {{"", 1, false}, {"", 1000, true}, {", scale: standard", 1000, true}, {"", 3, false}};
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+        struct fixture f;
+        struct dataset eval;
+        char text[2][8000] = {"", ""}, job[200], words[400];
+        for (int i = 0, n[2] = {0, 0}; i < 400; i++)
+            for (int part = 0; part < 2; part++)
+                n[part] += sprintf(text[part] + n[part], "%.2f,%d\n",
+                                   (1 + i % (7 + part) * 0.5) * (part ? of[k].factor : 1), i % 2);
+        snprintf(job, sizeof job, "columns: [number: {name: a%s}, label]", of[k].scale);
+        setup(&f, job, NULL, 0);
+        loads(&f, text[0]);
+        put(&f, "a.eval", text[1], strlen(text[1]));
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        assert_int_equal(dataset_load_eval(&eval, &f.job, &f.d, 0, &f.e), ERR_OK);
+        log_last_words(false, words, sizeof words);
+        log_init("test", LOG_ERROR);
+        const char *said = of[k].said ? "data.eval: column a: as the model reads it, a sample has "
+                                        "the mean "
+                                      : "nothing";
+        if (!strstr(words, said))
+            fail_msg("%zu: %s, not %s", k, words, said);
+        dataset_close(&eval);
+        teardown(&f);
+    }
+}
+
 /* Ids of 2^60 and more: float64 has 53 bits. */
 static void integers_that_float64_makes_equal_are_warned_of(void **state)
 {
@@ -3577,6 +3612,7 @@ int main(void)
         cmocka_unit_test(a_character_that_cannot_be_seen_is_named),
         cmocka_unit_test(ctrl_z_at_the_end_is_named),
         cmocka_unit_test(what_a_value_was_meant_to_be_is_named),
+        cmocka_unit_test(columns_of_an_eval_part_in_another_unit_are_warned_of),
         cmocka_unit_test(a_field_with_blanks_around_names_data_trim),
         cmocka_unit_test(a_line_of_another_delimiter_names_data_delimiter),
         cmocka_unit_test(files_of_xz_and_bzip2_are_refused_by_name),

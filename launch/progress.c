@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/digits.h"
 #include "common/base/json.h"
 #include "common/base/printable.h"
 
@@ -150,14 +151,14 @@ static bool line_add_loss(struct line *l, const char *before, double loss, const
     if (*shown)
         line_add(l, "%sloss %s", before, shown);
     else if (!isnan(loss))
-        line_add(l, "%sloss %.4f", before, loss);
+        line_add(l, "%sloss %s", before, digits_shown(loss, (char[DIGITS_SHOWN_BYTES]){""}));
     return *shown || !isnan(loss);
 }
 
 static void line_add_metric(struct line *l, const char *before, double metric, const char *name)
 {
     if (!isnan(metric) && *name)
-        line_add(l, "%s%s %.4f", before, name, metric);
+        line_add(l, "%s%s %s", before, name, digits_shown(metric, (char[DIGITS_SHOWN_BYTES]){""}));
     else if (*name) /* undefined: auc in training, or for rows of one class */
         line_add(l, "%s%s -", before, name);
 }
@@ -325,8 +326,8 @@ static void line_add_best(struct line *l, const struct progress_event *event)
     if (best->epoch == event->epoch)
         line_add(l, "; best so far");
     else
-        line_add(l, "; best: epoch %llu (eval %s %.4f)", (unsigned long long)best->epoch,
-                 best->name, best->value);
+        line_add(l, "; best: epoch %llu (eval %s %s)", (unsigned long long)best->epoch, best->name,
+                 digits_shown(best->value, (char[DIGITS_SHOWN_BYTES]){""}));
     if (best->patience && best->waited)
         line_add(l, ", %llu of %llu epochs without a better one", (unsigned long long)best->waited,
                  (unsigned long long)best->patience);

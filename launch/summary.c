@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/digits.h"
 #include "common/base/json.h"
 #include "common/base/printable.h"
 #include "common/process/files.h"
@@ -150,10 +151,12 @@ static void summary_print_head(FILE *out, const json_t *s)
 }
 
 /* Print the numbers under `key` in one line, "  eval: loss 0.0712, accuracy 0.9789, auc -"; prints nothing if there are none.
- * Training does not compute some metrics, so `train` leaves out those without a number. */
+ * Training does not compute some metrics, so `train` leaves out those without a number.
+ * unit: numbers are whole multiples of it; 0: they are losses and metrics. */
 static void summary_print_numbers(FILE *out, const json_t *s, const char *key, const char *title,
-                                  double unit, int digits, const char *unit_name)
+                                  double unit, const char *unit_name)
 {
+    char shown[DIGITS_SHOWN_BYTES];
     json_t *numbers = json_object_get(s, key), *value;
     const char *name;
     bool any = false;
@@ -165,8 +168,11 @@ static void summary_print_numbers(FILE *out, const json_t *s, const char *key, c
             continue;
         if (!any)
             (void)fprintf(out, "  %s: ", title);
-        (void)fprintf(out, "%s%s %.*f%s", any ? ", " : "", PRINTABLE(name), digits,
-                      json_number_value(value) / unit, unit_name);
+        (void)fprintf(out, "%s%s ", any ? ", " : "", PRINTABLE(name));
+        if (unit > 0)
+            (void)fprintf(out, "%.0f%s", json_number_value(value) / unit, unit_name);
+        else
+            (void)fprintf(out, "%s", digits_shown(json_number_value(value), shown));
         any = true;
     }
     if (any)
@@ -194,11 +200,11 @@ void summary_print(FILE *out, const char *dir)
         return;
     const char *digest = json_string_value(json_object_get(s, "digest"));
     summary_print_head(out, s);
-    summary_print_numbers(out, s, "train", "train", 1, 4, "");
-    summary_print_numbers(out, s, "eval", "eval", 1, 4, "");
-    summary_print_numbers(out, s, "planted", "planted", 1, 4, "");
+    summary_print_numbers(out, s, "train", "train", 0, "");
+    summary_print_numbers(out, s, "eval", "eval", 0, "");
+    summary_print_numbers(out, s, "planted", "planted", 0, "");
     summary_print_cluster(out, s);
-    summary_print_numbers(out, s, "peak_rss_bytes", "peak memory", 1e6, 0, " MB");
+    summary_print_numbers(out, s, "peak_rss_bytes", "peak memory", 1e6, " MB");
     if (digest)
         (void)fprintf(out, "  digest %s\n", digest);
     (void)fprintf(out, "  %s\n", PRINTABLE(path));

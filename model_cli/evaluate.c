@@ -147,10 +147,12 @@ static void print_text(const struct evaluate *v)
         printf(", step %" PRIu64, t->step);
     const struct evaluation found = found_of(v);
     const struct results r = results_of(job, &found);
-    printf("\n  eval: %s %.4f", r.of[0].name, digits_printed(r.of[0].value));
+    printf("\n  eval: %s %s", r.of[0].name,
+           digits_shown(r.of[0].value, (char[DIGITS_SHOWN_BYTES]){""}));
     for (uint32_t i = 1; i < r.n; i++)
         if (isfinite(r.of[i].value))
-            printf(", %s %.4f", r.of[i].name, r.of[i].value);
+            printf(", %s %s", r.of[i].name,
+                   digits_shown(r.of[i].value, (char[DIGITS_SHOWN_BYTES]){""}));
         else if (isfinite(r.of[0].value)) /* undefined, as the evaluator said */
             printf(", %s -", r.of[i].name);
     printf("\n  %" PRIu64 " rows, %.0f rows/s\n", v->data.rows - v->data.bad_rows,

@@ -69,6 +69,13 @@ double digits_printed(double x)
     return isnan(x) ? (double)NAN : x;
 }
 
+const char *digits_shown(double x, char out[DIGITS_SHOWN_BYTES])
+{
+    const bool small = x != 0 && fabs(x) < 0.5e-4;
+    (void)snprintf(out, DIGITS_SHOWN_BYTES, small ? "%.3g" : "%.4f", digits_printed(x));
+    return out;
+}
+
 const char *digits_float(double x, char out[DIGITS_REAL_BYTES])
 {
     for (int n = 1; n <= DIGITS_FLOAT; n++) {

@@ -20,6 +20,10 @@ char *digits_signed(int64_t x, char *end);
 /* x for printf: a NaN that a processor computes can have a sign, and would be printed as "-nan". */
 double digits_printed(double x);
 
+/* Writes a loss or a metric for people: with 4 decimals, or 3 digits if these would all be 0. Returns `out`. */
+enum { DIGITS_SHOWN_BYTES = 320 };
+const char *digits_shown(double x, char out[DIGITS_SHOWN_BYTES]);
+
 /* Writes the shortest decimal number that reads back as the float nearest to x, or as the double x. Returns `out`. */
 enum { DIGITS_REAL_BYTES = 32, DIGITS_FLOAT = 9 /* the most that a float needs */ };
 const char *digits_float(double x, char out[DIGITS_REAL_BYTES]);

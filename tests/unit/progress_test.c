@@ -115,6 +115,10 @@ static void progress_words_an_epoch(void **state)
                    "%s; best: epoch 1 (eval auc 0.8000), 1 of 3 epochs without a better one",
                    epoch);
     assert_string_equal(text, want);
+    event = parse("{\"type\":\"epoch\",\"epoch\":2,\"epochs\":10,\"train_loss\":0,"
+                  "\"eval_loss\":0.000012345,\"seconds\":3.21}");
+    progress_format_epoch(text, sizeof text, &event);
+    assert_string_equal(text, "epoch 2/10 done in 3.2 s: loss 0.0000; eval loss 1.23e-05");
 }
 
 static void progress_cuts_a_line_that_does_not_fit(void **state)

@@ -21,6 +21,7 @@ struct dataset_seen {
     bool any;                                    /* there is a row */
     bool weighs;                                 /* a row has a weight above 0 */
     float min, max;                              /* of the labels */
+    double rows, weights;                        /* how many; the sum of their weights */
     uint64_t classes[DATASET_SEEN_CLASSES / 64]; /* bits: labels from 0 that a row has */
 };
 

@@ -53,6 +53,8 @@ static inline void dataset_see_also(struct dataset_seen *s, const struct dataset
         return;
     }
     s->weighs |= next->weighs;
+    s->rows += next->rows;
+    s->weights += next->weights;
     s->min = fminf(s->min, next->min);
     s->max = fmaxf(s->max, next->max);
     for (size_t i = 0; i < DATASET_SEEN_CLASSES / 64; i++)

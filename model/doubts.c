@@ -10,6 +10,10 @@
 #include "model/layers.h"
 #include "model/loss.h"
 
+#define SMALL_LABEL 1e-3F
+#define LARGE_LABEL 1e4F
+enum { LARGE_WEIGHT = 100 };
+
 /* The least and the largest output that an activation gives. */
 static void range_of(enum activation a, float *low, float *high)
 {
@@ -37,6 +41,20 @@ static const char *name_of_class(char out[static PRINTABLE_NAME_BYTES + 8], cons
     return out;
 }
 
+/* Labels of a number that no first step comes near, or that are all next to 0 for the loss. */
+static bool doubts_size(const struct model_labels *l, struct errmsg *text)
+{
+    const float low = fabsf(l->min), high = fabsf(l->max), most = fmaxf(low, high),
+                least = l->min * l->max > 0 ? fminf(low, high) : 0;
+    if (!l->there || most == 0 || (most >= SMALL_LABEL && least <= LARGE_LABEL))
+        return false;
+    (void)err_set(text, ERR_INPUT,
+                  "data.train: labels are from %g to %g: a model learns numbers near 1 best; %s "
+                  "them all by one number, and its predictions in reverse",
+                  (double)l->min, (double)l->max, most < SMALL_LABEL ? "multiply" : "divide");
+    return true;
+}
+
 /* The last activation cannot give a label, or a class has no row. */
 static bool doubts_labels(const struct model *m, const struct job *job,
                           const struct model_labels *l, struct errmsg *text)
@@ -50,7 +68,7 @@ static bool doubts_labels(const struct model *m, const struct job *job,
         float low, high;
         range_of(last, &low, &high);
         if (l->min >= low && l->max <= high)
-            return false;
+            return doubts_size(l, text);
         (void)err_set(
             text, ERR_INPUT,
             "data.train: labels are from %g to %g, and the last activation of %s, %s, gives none "
@@ -156,6 +174,21 @@ static bool doubts_exclusions(const struct model *m, const struct job *job, stru
     return false;
 }
 
+/* sgd alone takes steps as large as the gradients. */
+static bool doubts_weights(const struct job *job, const struct model_labels *l, struct errmsg *text)
+{
+    const double rate = (double)job->optimizer.learning_rate;
+    if (job->optimizer.kind != OPT_SGD || job->training.clip_norm > 0 || l->weight < LARGE_WEIGHT ||
+        l->weight * rate < 1)
+        return false;
+    (void)err_set(text, ERR_INPUT,
+                  "data.train: the mean weight of its rows is %.3g, so gradients are as many times "
+                  "as large as without weights, and sgd with the learning_rate %g takes too "
+                  "large steps; divide the weights, or the rate, by %.3g",
+                  l->weight, rate, l->weight);
+    return true;
+}
+
 void model_doubts(const struct model *m, const struct job *job, const struct model_labels *l,
                   void (*say)(void *ctx, const char *text), void *ctx)
 {
@@ -163,6 +196,8 @@ void model_doubts(const struct model *m, const struct job *job, const struct mod
     if (doubts_exclusions(m, job, &text))
         say(ctx, text.text);
     if (doubts_names(m, job, &text) || (l->any && doubts_labels(m, job, l, &text)))
+        say(ctx, text.text);
+    if (l->any && doubts_weights(job, l, &text))
         say(ctx, text.text);
     if (job_doubts_separators(job, &text))
         say(ctx, text.text);

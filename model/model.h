@@ -36,6 +36,7 @@ struct model_labels {
     const uint64_t *
         there; /* bits: which of the classes 0 to known - 1 have a row; NULL: not all rows were seen */
     uint32_t known;
+    double weight; /* the mean of the rows' weights */
 };
 
 /* Calls `say` with each warning about the job: with what it says it trains, but may mean something else. */

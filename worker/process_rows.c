@@ -66,10 +66,10 @@ static void say_doubts(const struct process *p)
 {
     const struct dataset_seen *s = &p->data.seen;
     uint64_t rows = p->flags.find_learning_rate ? 0 : p->data.rows; /* it sets the rates itself */
-    model_doubts(
-        p->model, &p->job,
-        &(struct model_labels){rows, s->any, s->min, s->max, s->classes, DATASET_SEEN_CLASSES},
-        say_doubt, NULL);
+    model_doubts(p->model, &p->job,
+                 &(struct model_labels){rows, s->any, s->min, s->max, s->classes,
+                                        DATASET_SEEN_CLASSES, s->weights / s->rows},
+                 say_doubt, NULL);
 }
 
 /* A process that does not wait for jobs waits this long for a chief that continues one, as elsewhere. */

@@ -141,6 +141,23 @@ class CsvTest(TrainCase):
                                            "model.layers": "[{dense: {units: 3, activation: softmax}}]"}).stderr()
         self.assertIn('data.train: no row has the class 1 ("hi|high"), of the classes 0 to 2: it cannot be learned', said)
 
+    def test_labels_and_weights_far_from_1_are_warned_of(self):
+        (self.tmp / "people-2.csv.gz").unlink()
+        few = {"training.epochs": 1, "training.batch_size": 6, "training.microbatches": 1, "data.eval": "people-1.csv.gz", "model.loss": "mse",
+               "model.metrics": "[]", "model.layers": "[dense: 1]", "optimizer": "{sgd: {learning_rate: 0.05}}",
+               "data.columns": "[number: age, category: town, label: rich, weight: w]"}
+        for label, weight, said in ((1, 1, None), (1, 99, None), (4e-6, 1, "data.train: labels are from 4e-06 to 8e-06: a model learns numbers near 1 best; "
+                                                                 "multiply them all by one number"),
+                                    (2e5, 1, "labels are from 200000 to 400000: a model learns numbers near 1 best; divide them all"),
+                                    (1, 200, "data.train: the mean weight of its rows is 200, so gradients are as many times as large as without weights, "
+                                             "and sgd with the learning_rate 0.05 takes too large steps; divide the weights, or the rate, by 200")):
+            rows = "age,town,rich,w\n" + f"1,Rome,{label},{weight}\n2,Oslo,{2 * label},{weight}\n" * 9
+            (self.tmp / "people-1.csv.gz").write_bytes(gzip.compress(rows.encode()))
+            keys = {**few, "optimizer": "adam"} if weight == 99 else few
+            text = self.train("--fresh", code=None, keys=keys).stderr()
+            self.assertEqual(("near 1 best" in text) + ("mean weight" in text), said is not None, text)
+            self.assertIn(said or "", text)
+
     def test_names_rates_and_decays_that_do_not_fit_are_said(self):
         (self.tmp / "people-2.csv.gz").unlink()
         (self.tmp / "people-1.csv.gz").write_bytes(gzip.compress(b"age,town,rich\n" + b"1,Rome,hi\n2,Oslo,lo\n3,Oslo,mid\n" * 4))

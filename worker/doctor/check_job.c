@@ -260,7 +260,7 @@ static void say_doubts(const struct check *p, struct finding *f)
         model_doubts(p->model, &p->job,
                      &(struct model_labels){p->train.rows, s->any, s->min, s->max,
                                             p->train.estimated ? NULL : s->classes,
-                                            DATASET_SEEN_CLASSES},
+                                            DATASET_SEEN_CLASSES, s->weights / s->rows},
                      say_doubt, f);
 }
 

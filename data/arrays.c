@@ -441,6 +441,12 @@ static void say_most(const struct array_file *f, float most, const struct readin
                      "remove data.scale if they are scaled already, else save them as they were",
                      r->key, f->path, is_float(f->type) ? "floats" : "integers", (double)most,
                      scale);
+    else if (f->rank > 1 && f->type == ELEMENT_U16 && scale == PIXEL_SCALE &&
+             most > RANGE_SCALE * PIXEL_SCALE)
+        dataset_warn(r,
+                     "%s: %s: it has integers of 16 bits up to %.0f, and data.scale: %g is for "
+                     "pixels up to 255; if they are pixels, use data.scale: 65535",
+                     r->key, f->path, (double)most, scale);
 }
 
 /* ---- elements ---- */

@@ -251,6 +251,7 @@ static void floats_of_a_strange_size_are_warned_of(void **state)
     static const float swapped[4] = {0, 1e-41F, 4.6e-41F, 0}, zeros[4] = {0, 0, -0.0F, 0};
     static const float two[] = {0, 1}; /* labels are no rows: they are not divided */
     static const int32_t bits[4] = {0, 1, 1, 0};
+    static const uint16_t deep[4] = {0, 257, 65535, 2};
     static const int64_t wide_bits[4] = {0, -1, 1, 0};
     static const uint8_t mask[4] = {0, 1, 1, 0}, bytes[4] = {0, 1, 2, 0};
     static const double swapped_wide[4] = {0, 3e-319, 0, 0};
@@ -275,6 +276,10 @@ static void floats_of_a_strange_size_are_warned_of(void **state)
         {"|u1", mask, 2, NULL},
         {"|u1", bytes, 255, NULL},
         {"|u1", zeros, 255, NULL},
+        {"<u2", deep, 255,
+         "/x.npy: it has integers of 16 bits up to 65535, and data.scale: 255 is for pixels up to "
+         "255; if they are pixels, use data.scale: 65535"},
+        {"<u2", deep, 65535, NULL},
         {"<f4", swapped, 1,
          "/x.npy: all its numbers are 0 or below 1.2e-38, as if their bytes were not in the order "
          "of the file, which is little-endian"},

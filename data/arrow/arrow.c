@@ -80,7 +80,10 @@ static struct arrow_type type_of_format(const char *format)
 {
     struct arrow_type t = {.kind = ARROW_OTHER};
     char *end = NULL;
-    (void)snprintf(t.name, sizeof t.name, "of Arrow's type \"%.16s\"", format);
+    if (strncmp(format, "w:", 2) == 0)
+        (void)snprintf(t.name, sizeof t.name, "fixed_size_binary[%.10s]", format + 2);
+    else
+        (void)snprintf(t.name, sizeof t.name, "of Arrow's type \"%.16s\"", format);
     for (size_t i = 0; i < sizeof simple / sizeof simple[0]; i++)
         if (strcmp(format, simple[i].format) == 0) {
             t.kind = simple[i].kind;

@@ -248,6 +248,7 @@ static void other_types_are_named(void **state)
                                         {"d:50,2,256", "decimal256(50, 2)"},
                                         {"d:5,-2", "decimal128(5, -2)"},
                                         {"ttu", "time"},
+                                        {"w:16", "fixed_size_binary[16]"},
                                         {"tDs", "of Arrow's type \"tDs\""}};
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
         const struct ArrowSchema s = {.format = of[i][0]};

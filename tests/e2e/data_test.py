@@ -154,7 +154,7 @@ class CsvTest(TrainCase):
             rows = "age,town,rich,w\n" + f"1,Rome,{label},{weight}\n2,Oslo,{2 * label},{weight}\n" * 9
             (self.tmp / "people-1.csv.gz").write_bytes(gzip.compress(rows.encode()))
             keys = {**few, "optimizer": "adam"} if weight == 99 else few
-            text = self.train("--fresh", code=None, keys=keys).stderr()
+            text = self.train("--fresh", keys=keys).stderr()
             self.assertEqual(("near 1 best" in text) + ("mean weight" in text), said is not None, text)
             self.assertIn(said or "", text)
 

@@ -207,15 +207,15 @@ class BadInputTest(StreamCase):
         self.assertIn("day-1.csv: it changed while it was read", job.logs())
         self.refuses("the data differ from those of its checkpoint", keys=keys)
 
-    def hosts(self, train):
-        """A chief and a worker whose files are elsewhere: (worker, chief, ps)."""
+    def hosts(self, train, before=()):
+        """A chief, begun by the command `before`, and a worker whose files are elsewhere: (worker, chief, ps)."""
         ports = free_ports(3)
         at = [f"127.0.0.1:{port}" for port in ports]
         flags = [f"--job={self.JOB}", f"--ps_hosts={at[0]}", f"--worker_hosts={at[1]},{at[2]}", *self.sets({})]
         ps = Process(self, [PS, "--job_name=ps", "--task_index=0", f"--output={self.tmp}/ps", *flags], "ps")
         worker = Process(self, [WORKER, "--job_name=worker", "--task_index=1", f"--output={self.tmp}/there", *flags,
                                 f"--set=data.train={train}"], "worker")
-        chief = Process(self, [WORKER, "--job_name=worker", "--task_index=0", f"--output={self.tmp}/here", *flags], "chief")
+        chief = Process(self, [*before, WORKER, "--job_name=worker", "--task_index=0", f"--output={self.tmp}/here", *flags], "chief")
         return worker, chief, ps
 
     def test_a_worker_s_files_can_be_elsewhere_and_are_the_chief_s_or_named(self):
@@ -231,6 +231,16 @@ class BadInputTest(StreamCase):
         self.assertIn("data.train must name the same data everywhere", worker.last_line())
         for one in others:
             one.stop()
+
+    def test_a_chief_that_has_not_read_its_data_is_waited_for_by_start_s(self):
+        worker, chief, ps = self.hosts(f"{self.tmp}/day-*.csv", ["sh", "-c", 'kill -STOP $$; exec "$@"', "sh"])
+        more = [*worker.process.args, "--set=timeouts.start_s=1"]
+        self.assertRegex(Process(self, more, "impatient").wait(1).last_line(),
+                         r"has named no chief for 1 s \(timeouts.start_s\): it does when .* has read its data")
+        self.until("stopped", lambda: pathlib.Path(f"/proc/{chief.process.pid}/stat").read_text().split()[2] == "T")
+        chief.process.send_signal(signal.SIGCONT)
+        for one in (worker, chief, ps):
+            one.wait()
 
     def test_a_quote_that_is_not_closed_and_a_long_row_are_refused(self):
         path = self.tmp / "day-1.csv"

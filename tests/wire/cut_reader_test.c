@@ -306,7 +306,7 @@ static void what_is_not_as_the_manifest_says_ends_with_words(void **state)
         {REFUSES, ERR_REFUSED, "the chief refuses: of another house"},
         {WELCOMES, ERR_PROTO, "the chief does not serve the encoding of checkpoints"},
         {HAS_NO_CUT, ERR_NOTFOUND, "the chief has no checkpoint"},
-        {PS_0_REFUSES, ERR_REFUSED, "has refused for 3 s: of another house"},
+        {PS_0_REFUSES, ERR_REFUSED, "has refused for 3 s (timeouts.start_s): of another house"},
         {IS_OVER, ERR_STATE, "the job is done, and no chief has connected to continue training"},
         {SKIPS_A_PIECE, ERR_PROTO, "a piece of manifest.gw that was not requested"},
         {CHANGES_ITS_SIZE, ERR_CORRUPT, "manifest.gw: it became another one while it was read"},

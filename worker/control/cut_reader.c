@@ -86,14 +86,16 @@ static void end_done(struct fetch *f)
 
 static void end_without_ps(struct fetch *f)
 {
-    const char *ps = f->of->cluster->ps[0], *why = f->conn ? "" : dial_why(f->ps);
+    const char *ps = f->of->cluster->ps[0];
+    const char *why = f->conn ? "it does when the chief has read its data" : dial_why(f->ps);
     int64_t bound_s = f->of->start_ms / 1000;
     if (f->refusal[0])
-        end(f, err_set(f->e, ERR_REFUSED, "ps 0 at %s has refused for %" PRId64 " s: %s", ps,
+        end(f, err_set(f->e, ERR_REFUSED,
+                       "ps 0 at %s has refused for %" PRId64 " s (timeouts.start_s): %s", ps,
                        bound_s, f->refusal));
     else
-        end(f, err_set(f->e, ERR_TIMEOUT, "ps 0 at %s %s for %" PRId64 " s%s%s", ps,
-                       f->conn ? "has named no chief" : "has not answered", bound_s,
+        end(f, err_set(f->e, ERR_TIMEOUT, "ps 0 at %s %s for %" PRId64 " s (timeouts.start_s)%s%s",
+                       ps, f->conn ? "has named no chief" : "has not answered", bound_s,
                        why[0] ? ": " : "", why));
 }
 

@@ -276,7 +276,7 @@ class PredictTest(ModelCase):
         word = "the label of this line is not a number, and no pair follows, so it has the score of a row of zeros: is it a row?"
         for text, scores, said in (("y,f1,f2\n1,5,3\n0,2,4\n", 3, [f"one.txt:1: {word}", f'one.txt: none of its 3 {none} "y,f1,f2"']),
                                    ("target\n1 1:1\n-----\n", 3, [f"one.txt:1: {word}"]),
-                                   ("1 1:1\n2 1:1\n\x1a", 3, [f"one.txt:3: {word}"]),
+                                   ("1 1:1\n2 1:1\n\x1a", 3, [f"one.txt:3: {word}", "one.txt:3: this line is Ctrl-Z (0x1A)"]),
                                    ("1 1:1\n" * 200000 + "EOF", 200001, [f"one.txt:200001: {word}"]),
                                    ("test\ntest 1:1\n", 2, []), ("?\n1,2\n-1.5\nnan\n+1\n1 1:1\n", 6, [f"one.txt:4: {word}"]),
                                    ("# a\n\n0\n\n", 1, []), ("# a\n\n0\n0\n", 2, [f'one.txt: none of its 2 {none} "# a"']),

@@ -780,7 +780,8 @@ static enum err begin_file(struct reading_rows *r, struct errmsg *e)
 {
     struct csv_file *file = &r->of->file[r->file];
     pthread_mutex_lock(&r->of->lock);
-    file->path = r->of->paths->path[r->file];
+    if (!file->path) /* those who have it read it without the lock */
+        file->path = r->of->paths->path[r->file];
     const enum err err = find_fields(r, file, e);
     if (err)
         csv_file_close(file);

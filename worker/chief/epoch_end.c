@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
+#include "common/base/printable.h"
 #include "common/base/texts.h"
 #include "common/process/files.h"
 #include "common/parameters/norm.h"
@@ -492,10 +493,11 @@ static json_t *tell_slice(const struct epoch_end *end, const char *value, size_t
                           const double values[SLICE_VALUES])
 {
     json_t *one = json_pack("{s:o}", "value", value ? json_stringn(value, bytes) : json_null());
-    char text[256];
+    char text[512], shown[PRINTABLE_NAME_BYTES] = "others";
     bool ok = true;
-    int n =
-        snprintf(text, sizeof text, "  %.*s:", value ? (int)bytes : 6, value ? value : "others");
+    if (value)
+        (void)printable_name(shown, value, bytes);
+    int n = snprintf(text, sizeof text, "  %s:", shown);
     for (int i = 0; i < SLICE_VALUES; i++) {
         json_put(one, slice_names[i],
                  i < 2 ? json_integer((json_int_t)values[i]) : json_number(values[i]), &ok);
@@ -522,8 +524,8 @@ static void tell_slices(const struct epoch_end *end, uint64_t epoch)
         return;
     json_t *all = json_array();
     bool ok = true;
-    progress_say(end->progress.fd, "epoch %" PRIu64 " by %s:", epoch, job->metrics.by);
-    log_info("epoch %" PRIu64 " by %s:", epoch, job->metrics.by);
+    progress_say(end->progress.fd, "epoch %" PRIu64 " by %s:", epoch, SHOWN(job->metrics.by));
+    log_info("epoch %" PRIu64 " by %s:", epoch, SHOWN(job->metrics.by));
     for (uint32_t i = 0; i < s->n; i++) {
         double values[SLICE_VALUES];
         size_t bytes = 0;

@@ -357,7 +357,7 @@ static void rows_in_the_file_need_no_large_stack(void **state)
     pthread_attr_t own, small;
     pthread_t thread;
     void *why;
-#ifdef __SANITIZE_THREAD__ /* whose own data do not fit in a small stack */
+#ifdef __SANITIZE_THREAD__ /* the sanitizer's own data do not fit in a small stack */
     skip();
 #endif
     setup(&f, ROWS);

@@ -296,6 +296,13 @@ static void *fill_doubles(struct filling *x)
     return to;
 }
 
+/* Integers that a double does not hold: in the sample rows are texts, whose digits are all compared. */
+static bool are_long(const struct filling *x)
+{
+    const struct arrow_type *t = &x->type;
+    return (t->kind == ARROW_INTEGER || t->kind == ARROW_UNSIGNED) && t->bytes == 8;
+}
+
 /* Keys that are hashed as their texts, which encode_batch makes. */
 static bool are_integers(const struct filling *x)
 {
@@ -409,7 +416,8 @@ static void fill_column(struct filling *x, struct batch_column *to)
     if (x->type.kind == ARROW_LIST) {
         list = parquet_hold(x->q, (ENCODE_ROWS + 1) * sizeof *list);
         to->values = list ? fill_lists(x, list) : NULL;
-    } else if (x->field->kind == COLUMN_NUMBER && is_numeric(x->type.kind)) {
+    } else if (x->field->kind == COLUMN_NUMBER && is_numeric(x->type.kind) &&
+               !(x->sampled && are_long(x))) {
         to->type = BATCH_DOUBLES;
         to->values = fill_doubles(x);
     } else if (x->coded && !x->sampled) {

@@ -223,6 +223,14 @@ class ParquetTest(TrainCase):
                 {"data.train": self.tmp / "nulls.parquet", "data.columns": f"[label: y, number: {name}]", "model.layers": "[{dense: 1}, sigmoid]"}))
             self.assertIn(f"column {name}: no row has a number, so all are missing", said.stdout + said.stderr)
 
+    def test_integers_that_a_double_does_not_hold_are_said_as_in_csv(self):
+        self.leave_eval_out()
+        keys = {"data.train": "long.parquet", "model.layers": "[{dense: 1}, sigmoid]"}
+        for column, scale, left in (("ns", "none", "float32"), ("id", "standard", "float64")):
+            columns = f"[label: y, number: {{name: {column}, scale: {scale}}}]"
+            said = self.run_on(WORKER, "--doctor", f"--job={self.JOB}", *self.sets({**keys, "data.columns": columns}))
+            self.assertRegex(said.stdout, f"column {column}: a sample has about (59|60|61) different numbers, but about 1 in {left}")
+
     def test_a_warning_names_no_key_that_parquet_refuses(self):
         columns = "[label: y, category: {name: town, vocabulary: [Wien]}, category: flag]"
         said = self.run_on(WORKER, "--doctor", f"--job={self.JOB}",

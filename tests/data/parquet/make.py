@@ -74,6 +74,9 @@ def main():
     pq.write_table(pa.table({"y": [0, 1] * 3, "at": at}), HERE / "times.parquet", use_deprecated_int96_timestamps=True)
     at = pa.array([datetime.datetime(2024, 6, 1)] * 4 + [datetime.datetime(9999, 12, 31)], pa.timestamp("us"))
     pq.write_table(pa.table({"y": [0, 1, 0, 1, 0], "at": at}), HERE / "far.parquet", row_group_size=3, use_deprecated_int96_timestamps=True)
+    ns, ids = (pa.array([1700000000000000000 + i * step for i in range(ROWS)], pa.int64()) for step in (10**9, 1))
+    pq.write_table(pa.table({"y": pa.array([0, 1] * (ROWS // 2), pa.int8()), "ns": ns, "id": ids}), HERE / "long.parquet",
+                   use_dictionary=False)
     with open(HERE / "rows.csv", "w", encoding="utf-8", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(TYPES)

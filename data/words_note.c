@@ -4,6 +4,7 @@
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
+#include <wchar.h>
 #include <wctype.h>
 
 #include "common/base/mem.h"
@@ -99,6 +100,57 @@ static uint32_t usual_width(uint32_t code)
     return code >= 0xFF61 && code <= 0xFF9F ? (uint32_t)katakana[code - 0xFF61] : code;
 }
 
+/* Word processors write other quotes and dashes than keyboards. */
+static uint32_t usual_sign(uint32_t code)
+{
+    if (code == 0x2018 || code == 0x2019)
+        return '\'';
+    if (code == 0x201C || code == 0x201D)
+        return '"';
+    return (code >= 0x2010 && code <= 0x2015) || code == 0x2212 ? '-' : code;
+}
+
+/* The byte of a character in Windows-1252, or in Latin-1; 0: of ASCII, or it has none. */
+static uint32_t high_byte(uint32_t code)
+{
+    static const wchar_t windows[] = L"€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8DŽ\x8F\x90‘’“”•–—˜™š›œ\x9DžŸ";
+    const wchar_t *at = code > 0xFF ? wcschr(windows, (wchar_t)code) : NULL;
+    return at ? 0x80 + (uint32_t)(at - windows) : code >= 0x80 && code <= 0xFF ? code : 0;
+}
+
+/* A character of UTF-8 that was read as Windows-1252 or Latin-1, and written as UTF-8 again. Returns its bytes; 0: there is none. */
+static size_t twice_encoded(const char *word, size_t bytes, uint32_t *code)
+{
+    enum { MOST = 4 };
+    char once[MOST];
+    size_t end[MOST], n = 0, at = 0, used;
+    uint32_t c;
+    while (n < MOST && at < bytes && (used = printable_character(word + at, bytes - at, &c)) &&
+           high_byte(c)) {
+        once[n] = (char)high_byte(c);
+        at += used;
+        end[n++] = at;
+    }
+    used = n ? printable_character(once, n, code) : 0;
+    return used > 1 ? end[used - 1] : 0;
+}
+
+/* A character as HTML writes it. Returns its bytes; 0: there is none. */
+static size_t html_entity(const char *word, size_t bytes, uint32_t *code)
+{
+    static const struct {
+        const char *text;
+        uint32_t code;
+    } of[] = {{"&amp;", '&'},  {"&lt;", '<'},    {"&gt;", '>'},  {"&quot;", '"'},
+              {"&#39;", '\''}, {"&apos;", '\''}, {"&nbsp;", ' '}};
+    for (size_t i = 0; i < sizeof of / sizeof *of && *word == '&'; i++)
+        if (bytes >= strlen(of[i].text) && memcmp(word, of[i].text, strlen(of[i].text)) == 0) {
+            *code = of[i].code;
+            return strlen(of[i].text);
+        }
+    return 0;
+}
+
 /* A blank of any width, a tab, an end of a line. */
 static bool is_blank(uint32_t code)
 {
@@ -131,6 +183,16 @@ static uint32_t byte_code(const char *word, size_t at, size_t bytes)
     return letter ? code : 0x110000 + code;
 }
 
+/* The character at a place, as it was meant. Returns its bytes. */
+static size_t meant_character(const char *word, size_t at, size_t bytes, uint32_t *code)
+{
+    size_t used = twice_encoded(word + at, bytes - at, code);
+    used = used ? used : html_entity(word + at, bytes - at, code);
+    used = used ? used : printable_character(word + at, bytes - at, code);
+    *code = used ? usual_sign(*code) : byte_code(word, at, bytes);
+    return used ? used : 1;
+}
+
 /* Of all letters where the system has C.UTF-8, else of ASCII's; "C" takes no memory. */
 static locale_t lower_case(void)
 {
@@ -145,11 +207,7 @@ static size_t plain_word(char out[static PLAIN_BYTES], const char *word, size_t 
     uint32_t before = 0, code;
     (void)csv_hint_trim(&word, &bytes);
     for (size_t i = 0; i < bytes; i += used) {
-        used = printable_character(word + i, bytes - i, &code);
-        if (!used) {
-            code = byte_code(word, i, bytes);
-            used = 1;
-        }
+        used = meant_character(word, i, bytes, &code);
         code = is_blank(code) ? ' ' : usual_width(code);
         const bool again = code == ' ' && (n == 0 || before == ' ');
         if (again || (printable_is_unseen(code) && !is_mark(code) && code != BYTE_ORDER_MARK))
@@ -162,7 +220,12 @@ static size_t plain_word(char out[static PLAIN_BYTES], const char *word, size_t 
         before = whole ? whole : code;
         n = append(out, n, before);
     }
-    return shorten_number(out, n - (before == ' '));
+    n -= before == ' ';
+    if (n > 2 && (*out == '"' || *out == '\'') && before == (uint32_t)*out) {
+        n -= 2;
+        memmove(out, out + 1, n);
+    }
+    return shorten_number(out, n);
 }
 
 static const char *shown(char out[static PRINTABLE_NAME_BYTES], const struct vocabulary *v,
@@ -204,9 +267,9 @@ static enum err note_equal(const struct reading *r, const char *name,
         dataset_warn(
             r,
             "%s: column %s: \"%s\" and \"%s\" are two words; %u of %u words differ from "
-            "an earlier one in blanks%s, invisible characters, case, bytes of a "
-            "letter (NFC, Latin-1) or zeros of a number alone; if they mean the same, write them "
-            "equally in the files",
+            "an earlier one in blanks%s, invisible characters, case, quotes, dashes, HTML, bytes "
+            "of a letter (NFC, Latin-1, UTF-8 twice) or zeros of a number alone; if they mean the "
+            "same, write them equally in the files",
             r->key, SHOWN(name), shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[0]),
             shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[1]), equal, last,
             r->job->data.format == DATA_PARQUET ? "" : " (data.trim)");
@@ -262,17 +325,24 @@ static bool is_shortened(const char *word, size_t bytes)
            word[at + 1] == '+' && is_decimal(word[at + 2]) && is_decimal(word[at + 3]);
 }
 
-static void note_shortened(const struct reading *r, const char *name,
-                           const struct vocabulary *words)
+/* The number of words that are so, and in *first the first of them. */
+static uint32_t count_words(const struct vocabulary *words, bool (*is)(const char *, size_t),
+                            uint32_t *first)
 {
-    uint32_t n = 0, first = 0;
+    uint32_t n = 0;
     for (uint32_t i = 0; i < words->count; i++) {
         size_t bytes;
         const char *word = vocabulary_text(words, i, &bytes);
-        const bool is = is_shortened(word, bytes);
-        first = is && !n ? i : first;
-        n += is;
+        if (is(word, bytes) && n++ == 0)
+            *first = i;
     }
+    return n;
+}
+
+static void note_shortened(const struct reading *r, const char *name,
+                           const struct vocabulary *words)
+{
+    uint32_t first = 0, n = count_words(words, is_shortened, &first);
     if (n * 2 > words->count)
         dataset_warn(r,
                      "%s: column %s: %u of %u words are numbers such as \"%s\": Excel writes long "
@@ -290,25 +360,22 @@ static bool has_control(const char *word, size_t bytes)
     return false;
 }
 
-static void note_control(const struct reading *r, const char *name, const struct vocabulary *words)
+/* U+FFFD: a program that read a text in another encoding wrote it for what it could not read. */
+static bool has_replacement(const char *word, size_t bytes)
 {
-    uint32_t n = 0, first = 0;
+    return memmem(word, bytes, "\xEF\xBF\xBD", 3) != NULL;
+}
+
+static void note_words(const struct reading *r, const char *name, const struct vocabulary *words,
+                       bool (*is)(const char *, size_t), const char *what)
+{
+    uint32_t first = 0, n = count_words(words, is, &first);
     char more[40] = "";
-    for (uint32_t i = 0; i < words->count; i++) {
-        size_t bytes;
-        const char *word = vocabulary_text(words, i, &bytes);
-        const bool is = has_control(word, bytes);
-        first = is && !n ? i : first;
-        n += is;
-    }
     if (n > 1)
         (void)snprintf(more, sizeof more, " (and %u word%s more)", n - 1, n > 2 ? "s" : "");
     if (n)
-        dataset_warn(r,
-                     "%s: column %s: \"%s\"%s has control characters, which are part of the word; "
-                     "if they are not meant, remove them",
-                     r->key, SHOWN(name), shown((char[PRINTABLE_NAME_BYTES]){""}, words, first),
-                     more);
+        dataset_warn(r, "%s: column %s: \"%s\"%s %s", r->key, SHOWN(name),
+                     shown((char[PRINTABLE_NAME_BYTES]){""}, words, first), more, what);
 }
 
 /* A sign before a number is overlooked here, too: "+1" is "1". */
@@ -382,8 +449,13 @@ enum err words_note(const char *column, const struct vocabulary *words, enum wor
         return err ? err_memory(e) : ERR_OK;
     }
     note_shortened(r, column, words);
+    note_words(r, column, words, has_replacement,
+               "has U+FFFD in place of a character that another program could not read, so words "
+               "that differ in it are one; export the text once more, as UTF-8");
     if (kind == WORDS_LISTS)
         return ERR_OK;
-    note_control(r, column, words);
+    note_words(r, column, words, has_control,
+               "has control characters, which are part of the word; if they are not meant, remove "
+               "them");
     return note_equal(r, column, words) ? err_memory(e) : ERR_OK;
 }

@@ -1890,6 +1890,19 @@ static void words_that_look_equal_or_missing_are_said(void **state)
          "\"caf?\" and \"caf\u00E9\" are two words; 1 of 3"},
         {"[\"\"]", "1,\u00D6l\n2,\xF6l\n1,\xD6l\n2,k\xF6ln\n1,k\u00F6ln\n",
          "are two words; 3 of 5"},
+        {"[\"\"]",
+         "1,M\u00FCnchen\n2,M\u00C3\u00BCnchen\n1,\u20AC5\n2,\u00E2\u201A\u00AC5\n1,\u00C3\n",
+         "\"M\u00FCnchen\" and \"M\u00C3\u00BCnchen\" are two words; 2 of 5"}, /* UTF-8 twice */
+        {"[\"\"]", "1,R&D\n2,R&amp;D\n1,R&amp\n2,R&\n",
+         "\"R&D\" and \"R&amp;D\" are two words; 1 of 4"},
+        {"[\"\"]", "1,basic\n2,\u201Cbasic\u201D\n1,18-24\n2,18\u201324\n1,a\"b\n2,ab\n",
+         "\"basic\" and \"\u201Cbasic\u201D\" are two words; 2 of 6"},
+        {"[\"\"]", "1,O'Neill\n2,O\u2019Neill\n1,5\"\n2,5\n1,\"\"\"\"\n2,''\n",
+         "\"O'Neill\" and \"O\u2019Neill\" are two words; 1 of 6"},
+        {"[\"\"]", "1,M\uFFFDnchen\n2,K\uFFFDln\n1,Bonn\n",
+         "data.train: column c: \"M\uFFFDnchen\" (and 1 word more) has U+FFFD in place of a "
+         "character "
+         "that another program could not read"},
         {"[\"\"]", "1,\xC4\xE3\n2,\xE4\xC3\n1,\xE4\xE3\n2,a\xA0\n1,a\n2,\xA4\n1,\u00A4\n",
          "nothing"}, /* other encodings */
         {"[\"\"]", "1,A\n2,a\n1,A \n", "\"A\" and \"A \" are two words; 1 of 3"},

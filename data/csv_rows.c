@@ -244,7 +244,7 @@ static void refuse_count(struct csv_piece *p, const struct csv_format *f, uint32
                            ? "a backslash before CR LF escapes the CR alone: convert the line "
                              "ends: tr -d '\\r' < FILE > NEW"
                            : csv_hint_excel(line, text_bytes);
-    if (!hint)
+    if (!hint && !(f->job->header == HEADER_NAMES && wanted > 1)) /* the header has it */
         hint = csv_hint_delimiter(out, f->job, line, bytes, wanted);
     if (!hint && has_blank_before_quote(&p->grammar, line, bytes))
         hint = "a quote after a blank is text: use data.trim: true";

@@ -13,6 +13,7 @@
 #define SMALL_LABEL 1e-3F
 #define LARGE_LABEL 1e4F
 enum { LARGE_WEIGHT = 100 };
+static const double SMALL_WEIGHT = 0.01;
 
 /* The least and the largest output that an activation gives. */
 static void range_of(enum activation a, float *low, float *high)
@@ -174,12 +175,19 @@ static bool doubts_exclusions(const struct model *m, const struct job *job, stru
     return false;
 }
 
-/* sgd alone takes steps as large as the gradients. */
+/* Small ones make every loss look good. sgd alone takes steps as large as the gradients. */
 static bool doubts_weights(const struct job *job, const struct model_labels *l, struct errmsg *text)
 {
     const double rate = (double)job->optimizer.learning_rate;
-    if (job->optimizer.kind != OPT_SGD || job->training.clip_norm > 0 || l->weight < LARGE_WEIGHT ||
-        l->weight * rate < 1)
+    const bool sgd = job->optimizer.kind == OPT_SGD && job->training.clip_norm <= 0;
+    if (l->weight > 0 && l->weight <= SMALL_WEIGHT) {
+        (void)err_set(text, ERR_INPUT,
+                      "data.train: the mean weight of its rows is %.3g, so losses are near 0, "
+                      "whatever is learned%s; divide the weights by it",
+                      l->weight, sgd ? ", and sgd takes too small steps" : "");
+        return true;
+    }
+    if (!sgd || l->weight < LARGE_WEIGHT || l->weight * rate < 1)
         return false;
     (void)err_set(text, ERR_INPUT,
                   "data.train: the mean weight of its rows is %.3g, so gradients are as many times "

@@ -146,7 +146,10 @@ class CsvTest(TrainCase):
         few = {"training.epochs": 1, "training.batch_size": 6, "training.microbatches": 1, "data.eval": "people-1.csv.gz", "model.loss": "mse",
                "model.metrics": "[]", "model.layers": "[dense: 1]", "optimizer": "{sgd: {learning_rate: 0.05}}",
                "data.columns": "[number: age, category: town, label: rich, weight: w]"}
-        for label, weight, said in ((1, 1, None), (1, 99, None), (4e-6, 1, "data.train: labels are from 4e-06 to 8e-06: a model learns numbers near 1 best; "
+        for label, weight, said in ((1, 1, None), (1, 99, None), (1, 0.02, None),
+                                    (1, 0.005, "data.train: the mean weight of its rows is 0.005, so losses are near 0, whatever is learned, "
+                                               "and sgd takes too small steps; divide the weights by it"),
+                                    (4e-6, 1, "data.train: labels are from 4e-06 to 8e-06: a model learns numbers near 1 best; "
                                                                  "multiply them all by one number"),
                                     (2e5, 1, "labels are from 200000 to 400000: a model learns numbers near 1 best; divide them all"),
                                     (1, 200, "data.train: the mean weight of its rows is 200, so gradients are as many times as large as without weights, "

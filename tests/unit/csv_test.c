@@ -854,6 +854,8 @@ static void a_line_of_another_delimiter_names_data_delimiter(void **state)
         ":1: its header does not name \"a\" of data.columns, it is \"a;y\"; with data.delimiter: "
         "semicolon it has 2");
     refuses(NUMBER_LABEL ", header: names", "a,y\n1\n", ":2: it has 1 field, its header has 2");
+    refuses(NUMBER_LABEL ", header: names", "a,y\n1,2\nSource: us\n",
+            ":3: it has 1 field, its header has 2"); /* a footer, and no blank for a delimiter */
     refuses(NUMBER_LABEL ", header: skip", "sep=,\na,y\n1,2\n",
             ":2: column \"a\": \"a\" is not a number; the line has the names of the columns, as "
             "data.header: skip has left out the line before it: remove that");

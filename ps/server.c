@@ -84,7 +84,7 @@ struct server {
     struct hello_host host;        /* the facts that hellos are checked against */
     char refused[HELLO_WHY_BYTES]; /* why it refused a hello; empty after the report to the chief */
     uint8_t data[32];              /* the fingerprint of the run's training data */
-    int64_t chief_lost_ms, said_ms, vitals_ms;
+    int64_t chief_lost_ms, said_ms, vitals_ms, reads_ms;
     /* until then only a chief at chief_address is accepted, if none is connected; 0: no second chief has come */
     int64_t proves_until_ms;
 
@@ -289,14 +289,21 @@ static bool is_arrival_of_chief(const struct client *c)
            c->hello->chief_address[0];
 }
 
-/* Without a chief the arrivals of workers are sent to the arrival of a chief, the latest. */
+/* The chief that reads its data, the latest; NULL: there is none, or one is connected. */
+static const struct client *arrival_of_chief(const struct server *s)
+{
+    const struct client *chief = s->chief ? NULL : s->clients; /* the newest */
+    while (chief && !is_arrival_of_chief(chief))
+        chief = chief->next;
+    return chief;
+}
+
+/* Without a chief the arrivals of workers are sent to the arrival of a chief. */
 static void answer_arrivals(struct server *s)
 {
     Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
-    const struct client *chief = s->clients; /* the newest */
-    while (chief && !is_arrival_of_chief(chief))
-        chief = chief->next;
-    if (s->chief || !chief)
+    const struct client *chief = arrival_of_chief(s);
+    if (!chief)
         return;
     m.chief_address = chief->hello->chief_address;
     for (struct client *c = s->clients; c; c = c->next) {
@@ -312,6 +319,8 @@ static void hello_of_arrival(struct client *c, const Gradwire__Hello *m)
     struct server *s = c->server;
     c->waits_for_chief = !m->chief_address[0];
     c->waits_for_entry = true;
+    if (arrival_of_chief(s) == c)
+        log_info("the chief reads its data, and is waited for as long as it does");
     if (s->chief)
         answer_waiting_workers(s);
     answer_arrivals(s);
@@ -796,6 +805,20 @@ static void on_signal(int number, void *arg)
     }
 }
 
+/* Neither this process nor a worker counts the time for which a chief reads its data. */
+static void wait_for_reading(struct server *s, int64_t now)
+{
+    Gradwire__HelloReply m = GRADWIRE__HELLO_REPLY__INIT;
+    m.chief_reads = true;
+    s->chief_lost_ms = now;
+    if (now - s->reads_ms < VITALS_EVERY_MS)
+        return;
+    s->reads_ms = now;
+    for (struct client *c = s->clients; c; c = c->next)
+        if (c->waits_for_chief && c->hello->waits)
+            msg_send(c->conn, FRAME_HELLO_REPLY, &m.base, NULL, 0);
+}
+
 /* The reason why the chief is away, if it is known. */
 static const char *why_no_chief(const struct server *s, char *out, size_t bytes)
 {
@@ -883,7 +906,9 @@ static void on_tick(void *arg)
                      s->grace.allowed_s);
             end(s, 143);
         }
-    } else if (!s->chief && life_is[s->life].entered)
+    } else if (arrival_of_chief(s))
+        wait_for_reading(s, now);
+    else if (!s->chief && life_is[s->life].entered)
         check_chief(s, now);
     else if (!s->chief)
         check_rest(s, now);

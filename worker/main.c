@@ -35,14 +35,14 @@ static void forget(struct process *p)
     p->has_base = p->finished = false;
     p->read_by = (struct control_encoding){.there = false};
     p->encoding_tries = 0;
-    p->told_over = false;
+    p->told_over = p->nobody_came = false;
     p->result = (struct driver_result){0};
     p->learned = (struct epoch_end_result){0};
     p->done_words[0] = '\0';
     mem_give_back();
 }
 
-/* The process came when all was over; why: ps 0 reported that. */
+/* The process came when all was over, as ps 0 reported (why), or before a chief came, and rests. */
 static void end_untrained(struct process *p, const struct errmsg *why)
 {
     const struct idle_end end = {
@@ -50,7 +50,7 @@ static void end_untrained(struct process *p, const struct errmsg *why)
     p->over = (struct idle_run){.generation = 0}; /* any chief is new again */
     p->rests = idle_state(&end, &p->result.exit_code);
     (void)snprintf(p->result.error, sizeof p->result.error, "%s",
-                   p->flags.waits ? "the job is done" : why->text);
+                   p->flags.waits && p->told_over ? "the job is done" : why->text);
 }
 
 /* One job, from its file to its end; returns the exit code. */
@@ -70,7 +70,7 @@ static int attend(struct process *p)
         err = process_rest(p, &trains, &e);
     if (!err && trains)
         err = process_load(p, &e);
-    if (err && p->told_over) {
+    if (err && (p->told_over || p->nobody_came)) {
         end_untrained(p, &e);
         err = ERR_OK;
         trains = false;

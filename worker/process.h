@@ -55,6 +55,7 @@ struct process {
     struct idle_run over; /* the run that it trained last, or found to be over */
     bool known_over;      /* the job was already done when it was last checked */
     bool told_over;       /* ps 0 reported that, while the rows did not fit the model */
+    bool nobody_came;     /* no chief came, of which the index was wanted, and it waits for jobs */
     struct manifest base; /* the chief's: the newest usable cut */
     bool has_base, finished;
     struct taught taught;            /* by the newest cut: the encoding of the rows */

@@ -140,6 +140,7 @@ static enum err index_stream(struct process *p, struct errmsg *e)
     }
     enum err err = fetch_index(p, &index, &bytes, e);
     p->told_over = err == ERR_STATE;
+    p->nobody_came = err == ERR_TIMEOUT && p->flags.waits;
     if (err)
         return err;
     err = dataset_index_of_chief(&p->data, index, bytes, e);

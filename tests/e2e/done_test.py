@@ -332,19 +332,21 @@ class DoneTest(ByHand):
         self.assertIn("allowed: exit, wait", self.start("ps", 0, "--when_done=stay").wait(2).log())
 
 
-class ArrivalsTest(wire.PsCase):
-    """Ps 0 and processes that read their data."""
+class ArrivalsCase(wire.PsCase):
+    """A ps and processes that read their data."""
 
-    def say_hello(self, **fields):
+    def say_hello(self, waits=False, **fields):
         peer = wire.Peer(self.port)
         self.addCleanup(peer.s.close)
         idle = {22: 1} if fields["role"] == wire.ARRIVAL else {}
-        peer.send(wire.frame(wire.HELLO, {**self.a_hello(**fields), **idle}))
+        peer.send(wire.frame(wire.HELLO, {**self.a_hello(**fields), **idle, 43: int(waits)}))
         return peer
 
     def arrival(self, worker, **fields):
         return self.say_hello(role=wire.ARRIVAL, worker=worker, **fields)
 
+
+class ArrivalsTest(ArrivalsCase):
     def named(self, peer):
         """The address of the chief that ps 0 names."""
         kind, head, _ = peer.hear()
@@ -371,6 +373,20 @@ class ArrivalsTest(wire.PsCase):
             self.assertEqual(self.named(peer), b"127.0.0.1:9")
         self.arrival(0, chief="127.0.0.1:5")  # of another process of the chief, as one that was started by mistake
         self.assertEqual(self.named(self.arrival(2)), b"127.0.0.1:9")
+
+
+class ReadingChiefTest(ArrivalsCase):
+    FLAGS = ("--set=timeouts.start_s=2",)
+
+    def test_the_time_for_which_a_chief_reads_its_data_does_not_count_and_workers_hear_of_it(self):
+        chief = self.arrival(0, chief="127.0.0.1:5")
+        worker = self.say_hello(role=1, worker=1, waits=True)
+        for _ in range(5):  # one each second
+            kind, head, _ = worker.hear()
+            self.assertEqual((kind, wire.fields_of(head)), (wire.HELLO_REPLY, {17: 1}))
+        self.assertIsNone(self.ps.process.poll(), self.ps.log())
+        chief.s.close()
+        self.assertRegex(self.ps.wait(1).log(), r"no chief for 3 s \(timeouts.start_s\)")
 
 
 class ArrivalTest(TrainCase):

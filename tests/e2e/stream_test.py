@@ -236,7 +236,10 @@ class BadInputTest(StreamCase):
         worker, chief, ps = self.hosts(f"{self.tmp}/day-*.csv", ["sh", "-c", 'kill -STOP $$; exec "$@"', "sh"])
         more = [*worker.process.args, "--set=timeouts.start_s=1"]
         self.assertRegex(Process(self, more, "impatient").wait(1).last_line(),
-                         r"has named no chief for 1 s \(timeouts.start_s\): it does when .* has read its data")
+                         r"has named no chief for 1 s \(timeouts.start_s\)$")
+        patient = Process(self, [*more, "--when_done=wait"], "patient")
+        patient.until_said("idle until a chief connects")
+        patient.stop()
         self.until("stopped", lambda: pathlib.Path(f"/proc/{chief.process.pid}/stat").read_text().split()[2] == "T")
         chief.process.send_signal(signal.SIGCONT)
         for one in (worker, chief, ps):

@@ -92,6 +92,7 @@ static int arrival_at(int listening, bool idle, const char *chief_address)
     Gradwire__Hello *hello = heard(fd, FRAME_HELLO);
     assert_int_equal(hello->role, GRADWIRE__ROLE__ARRIVAL);
     assert_int_equal(hello->idle, idle);
+    assert_int_equal(hello->ps_index, listening != ps_fd && listening != chief_fd);
     assert_string_equal(hello->chief_address, chief_address);
     assert_true(!hello->contents && hello->encoding.len == 0);
     msg_free(hello);
@@ -230,6 +231,26 @@ static void a_chief_that_reads_its_data_hears_how_far_workers_are(void **state)
     assert_over(ps);
 }
 
+static void a_chief_that_reads_its_data_says_so_to_every_ps(void **state)
+{
+    (void)state;
+    char at_second[32];
+    char *both[] = {at_ps, at_second};
+    struct cluster of_two = chief;
+    const int second_fd = peer_listen();
+    (void)snprintf(at_second, sizeof at_second, "127.0.0.1:%u", socket_port(second_fd));
+    of_two.ps = both;
+    of_two.n_ps = 2;
+    struct arrival *a = arrival_begin(&job, &of_two, -1, chief_fd);
+    const int first = arrival_at(ps_fd, true, at_chief);
+    close(arrival_at(second_fd, true, at_chief));
+    const int again = arrival_at(second_fd, true, at_chief);
+    arrival_end(a);
+    assert_over(first);
+    assert_over(again);
+    close(second_fd);
+}
+
 static void a_chief_that_reads_its_data_answers_none_but_arrivals_and_doctors(void **state)
 {
     (void)state;
@@ -283,6 +304,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(it_ends_at_any_time, setup, teardown),
         cmocka_unit_test_setup_teardown(a_chief_that_reads_its_data_hears_how_far_workers_are,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(a_chief_that_reads_its_data_says_so_to_every_ps, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(
             a_chief_that_reads_its_data_answers_none_but_arrivals_and_doctors, setup, teardown),
     };

@@ -46,9 +46,16 @@ enum way {
     IS_OVER,
     IS_OVER_AND_GOES_ON,
     HAS_LEARNED_LESS, /* than is asked for, and goes on */
+    READS_FOR_LONG,   /* longer than start_ms */
 };
 
-enum { EPOCHS = 2, REFUSALS = 3, SILENT_MS = PEER_DEADLINE_MS / 4 };
+enum {
+    EPOCHS = 2,
+    REFUSALS = 3,
+    READS_MS = 2000,
+    READS_TIMES = 10,
+    SILENT_MS = PEER_DEADLINE_MS / 4
+};
 
 static struct chief {
     enum way way;
@@ -121,7 +128,13 @@ static void answer_worker(int fd, Gradwire__HelloReply *reply)
     Gradwire__Over over = GRADWIRE__OVER__INIT;
     over.epochs = EPOCHS - (chief.way == HAS_LEARNED_LESS);
     was.over = &over;
-    if (chief.way >= IS_OVER)
+    for (int i = 0; i < READS_TIMES && chief.way == READS_FOR_LONG; i++) {
+        Gradwire__HelloReply reads = GRADWIRE__HELLO_REPLY__INIT;
+        reads.chief_reads = true;
+        send_frame(fd, FRAME_HELLO_REPLY, &reads.base, NULL, 0);
+        clock_sleep_ms(READS_MS / (READS_TIMES - 2));
+    }
+    if (chief.way >= IS_OVER && chief.way <= HAS_LEARNED_LESS)
         send_frame(fd, FRAME_HELLO_REPLY, &was.base, NULL, 0);
     reply->chief_address = chief.address;
     if (chief.way != IS_OVER)
@@ -230,7 +243,9 @@ static enum err fetch(enum way way, char **text, struct manifest *m, struct errm
                                  .cluster = &cluster,
                                  .chief = asks_ps() ? NULL : chief.address,
                                  .cut = asks_ps() ? CUT_READER_ANY : CUT,
-                                 .start_ms = way == PS_0_REFUSES ? 3000 : PEER_DEADLINE_MS,
+                                 .start_ms = way == PS_0_REFUSES     ? 3000
+                                             : way == READS_FOR_LONG ? READS_MS
+                                                                     : PEER_DEADLINE_MS,
                                  .over_ms = over_ms(way),
                                  .silent_ms = way == SAYS_NOTHING ? 300 : SILENT_MS};
     int64_t began_ms = clock_now_ms();
@@ -277,6 +292,12 @@ static void ps_0_says_where_the_chief_is_and_the_chief_which_cut(void **state)
 {
     (void)state;
     find(IS_FOUND_BY_PS_0);
+}
+
+static void the_time_for_which_a_chief_reads_its_data_does_not_count(void **state)
+{
+    (void)state;
+    find(READS_FOR_LONG);
 }
 
 static void behind_a_job_that_is_done_a_chief_may_train_on(void **state)
@@ -330,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cuts_encoding_comes_in_pieces_and_is_that_of_its_manifest),
         cmocka_unit_test(ps_0_says_where_the_chief_is_and_the_chief_which_cut),
+        cmocka_unit_test(the_time_for_which_a_chief_reads_its_data_does_not_count),
         cmocka_unit_test(behind_a_job_that_is_done_a_chief_may_train_on),
         cmocka_unit_test(what_is_not_as_the_manifest_says_ends_with_words),
     };

@@ -26,6 +26,14 @@ enum {
     REFUSED_MS = 10000, /* after a refusal */
 };
 
+/* A ps but the first hears from the chief only that it reads its data. */
+struct announced {
+    struct arrival *of;
+    uint32_t ps;
+    struct dialer *dialer; /* NULL: the arrival ends */
+    struct conn *conn;
+};
+
 /* A connection to a chief that reads its data. */
 struct arrived {
     struct arrival *of;
@@ -56,7 +64,8 @@ struct arrival {
     ProtobufCMessage *message;
     uint16_t type;
     /* the chief's */
-    struct job job; /* as it was before the data are read; its texts are borrowed */
+    struct announced *announced; /* one for each further ps; NULL: none */
+    struct job job;              /* as it was before the data are read; its texts are borrowed */
     struct listener listener;
     bool listening;
     struct pending pending;
@@ -175,6 +184,78 @@ static const struct conn_ops arrival_ops = {.on_head = arrival_on_head,
                                             .on_frame = arrival_on_frame,
                                             .on_close = arrival_on_close,
                                             .on_open = arrival_on_open};
+
+/* ---- the chief's connections to the other ps ---- */
+
+static enum err announced_on_head(struct conn *c, void *owner, const struct frame *f,
+                                  const uint8_t *head)
+{
+    (void)owner, (void)head;
+    if (f->type != FRAME_REFUSE)
+        return f->type == FRAME_HELLO_REPLY ? ERR_OK : ERR_PROTO;
+    conn_close(c, ERR_REFUSED, "refused");
+    return ERR_OK;
+}
+
+static enum err announced_on_frame(struct conn *c, void *owner)
+{
+    (void)c, (void)owner;
+    return ERR_OK;
+}
+
+static void announced_on_close(struct conn *c, void *owner, enum err code, const char *why)
+{
+    (void)c;
+    struct announced *t = owner;
+    t->conn = NULL;
+    if (!t->dialer)
+        return;
+    dial_lost(t->dialer, code, why);
+    dial_start(t->dialer);
+}
+
+static void announced_on_open(struct conn *c, void *owner)
+{
+    struct announced *t = owner;
+    Gradwire__Hello m = *t->of->hello;
+    t->conn = c;
+    m.ps_index = t->ps;
+    dial_hello(t->dialer, c, &m);
+}
+
+static const struct conn_ops announced_ops = {.on_head = announced_on_head,
+                                              .on_frame = announced_on_frame,
+                                              .on_close = announced_on_close,
+                                              .on_open = announced_on_open};
+
+static enum err announced_begin(struct arrival *a, struct errmsg *e)
+{
+    const uint32_t more = a->cluster->n_ps - 1;
+    enum err err = ERR_OK;
+    a->announced = more ? mem_zalloc(more, sizeof *a->announced) : NULL;
+    if (more && !a->announced)
+        return err_memory(e);
+    for (uint32_t i = 0; i < more && !err; i++) {
+        struct announced *t = &a->announced[i];
+        char what[32];
+        *t = (struct announced){.of = a, .ps = i + 1};
+        (void)snprintf(what, sizeof what, "ps %u", t->ps);
+        err = dial_new(&t->dialer, &a->loop, what, a->cluster->ps[t->ps], &announced_ops, t, e);
+        if (!err)
+            dial_start(t->dialer);
+    }
+    return err;
+}
+
+static void announced_end(struct arrival *a)
+{
+    for (uint32_t i = 0; a->announced && i + 1 < a->cluster->n_ps; i++) {
+        dial_free(a->announced[i].dialer);
+        a->announced[i].dialer = NULL;
+        if (a->announced[i].conn)
+            conn_close(a->announced[i].conn, ERR_CLOSED, "the data are read");
+    }
+}
 
 /* ---- the chief, which listens while it reads its data ---- */
 
@@ -333,6 +414,7 @@ static void *arrival_run(void *arg)
     a->ps = a->chief = NULL;
     if (a->conn)
         conn_close(a->conn, ERR_CLOSED, "the data are read");
+    announced_end(a);
     for (struct arrived *one = a->arrived; one; one = one->next)
         conn_close(one->conn, ERR_CLOSED, "the chief has read its data");
     return NULL;
@@ -343,6 +425,7 @@ static void arrival_release(struct arrival *a)
 {
     dial_free(a->ps);
     a->ps = NULL;
+    announced_end(a);
     loop_timer_stop(&a->tick);
     if (a->listening)
         listen_close(&a->listener);
@@ -350,6 +433,7 @@ static void arrival_release(struct arrival *a)
     mailbox_close(&a->in);
     loop_close(&a->loop); /* closes the connections */
     msg_free(a->hello);
+    mem_free(a->announced);
     mem_free(a);
 }
 
@@ -363,6 +447,8 @@ static enum err arrival_start(struct arrival *a, int listen_fd, struct errmsg *e
     if (!err && listen_fd >= 0)
         err = arrival_listen(a, listen_fd);
     dial_start(a->ps);
+    if (!err && a->cluster->is_chief)
+        err = announced_begin(a, e);
     if (!err && pthread_create(&a->pthread, NULL, arrival_run, a))
         err = ERR_NOMEM;
     return err ? err_set(e, err, "%s", err_str(err)) : ERR_OK;

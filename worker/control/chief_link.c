@@ -67,6 +67,7 @@ struct chief_link {
     char dialed[300]; /* the address that l->chief connects to */
     bool trusted;     /* a chief has answered there, or ps 0 has named it again */
     int64_t lost_ms, dialed_ms, said_ms;
+    int64_t reads_ms; /* when ps 0 has last said that a chief reads its data */
     int64_t vitals_ms;
     int64_t other_data_ms; /* of the chief, as in control_other_data */
     int64_t over_ms;       /* since when ps 0 reports that the job is done; 0: it does not */
@@ -88,6 +89,12 @@ static uint32_t bound_s(const struct chief_link *l)
 {
     const struct job *job = l->control->config.job;
     return l->welcomed ? job->timeouts.ps_rejoin_s : job->timeouts.start_s;
+}
+
+/* How long it has waited, without the time for which the chief reads its data. */
+static int64_t away_ms(const struct chief_link *l, int64_t now)
+{
+    return now - (l->reads_ms > l->lost_ms ? l->reads_ms : l->lost_ms);
 }
 
 static const char *bound_key(const struct chief_link *l)
@@ -171,6 +178,13 @@ static void on_over(struct chief_link *l, const Gradwire__Over *m)
     if (!l->over_ms)
         log_info("ps 0 reports that the job is done, and training.epochs asks for no more");
     l->over_ms = clock_now_ms();
+}
+
+/* A chief may continue the job. */
+static void hear_reading(struct chief_link *l)
+{
+    l->reads_ms = clock_now_ms();
+    l->over_ms = 0;
 }
 
 /* The chief has failed. If ps 0 still waits for another one, so do we. */
@@ -268,7 +282,9 @@ static enum err on_frame(struct conn *c, void *owner)
         conn_close(c, ERR_REFUSED, "refused");
     } else if (!l->to_chief && l->type == FRAME_HELLO_REPLY) {
         const Gradwire__HelloReply *reply = (const Gradwire__HelloReply *)m;
-        if (reply->over)
+        if (reply->chief_reads)
+            hear_reading(l);
+        else if (reply->over)
             on_over(l, reply->over);
         else if (reply->failed)
             on_failed(l, reply->failed);
@@ -347,6 +363,7 @@ static void on_open(struct conn *c, void *owner)
     }
     Gradwire__Hello m;
     hello_make(&m, l->control->config.job, l->control->config.cluster, 0);
+    m.waits = true;
     dial_hello(l->ps, c, &m);
 }
 
@@ -561,7 +578,7 @@ static void chief_link_on_tick(void *role, int64_t now)
     }
     const struct dialer *in_vain = hopeless(l);
     uint32_t bound = bound_s(l);
-    int64_t away_s = (now - l->lost_ms) / 1000;
+    int64_t away_s = away_ms(l, now) / 1000;
     /* A chief that continues the job may be about to welcome us. */
     if (l->welcomed || l->unfit || now - l->lost_ms >= ENDING_ALONE_MS || away_s >= bound)
         start_look(l, now);
@@ -599,7 +616,7 @@ static const char *chief_link_waits_for(void *role)
     const char *why = why_away(l);
     (void)snprintf(l->waits_for, sizeof l->waits_for,
                    "waiting %" PRId64 " s for %s, at most %u s (%s)%s%s",
-                   (clock_now_ms() - l->lost_ms) / 1000, who_is_away(l), bound_s(l), bound_key(l),
+                   away_ms(l, clock_now_ms()) / 1000, who_is_away(l), bound_s(l), bound_key(l),
                    why[0] ? ": " : "", why);
     return l->waits_for;
 }

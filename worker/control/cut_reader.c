@@ -87,7 +87,7 @@ static void end_done(struct fetch *f)
 static void end_without_ps(struct fetch *f)
 {
     const char *ps = f->of->cluster->ps[0];
-    const char *why = f->conn ? "it does when the chief has read its data" : dial_why(f->ps);
+    const char *why = f->conn ? "" : dial_why(f->ps);
     int64_t bound_s = f->of->start_ms / 1000;
     if (f->refusal[0])
         end(f, err_set(f->e, ERR_REFUSED,
@@ -159,6 +159,11 @@ static void on_over(struct fetch *f, const Gradwire__Over *m)
 static void on_ps(struct fetch *f, const Gradwire__HelloReply *m)
 {
     f->refusal[0] = 0;
+    if (m->chief_reads) {
+        if (loop_timer_once(&f->bound, f->of->start_ms))
+            end(f, err_memory_for(f->e, "a timer"));
+        return;
+    }
     if (m->over) {
         on_over(f, m->over);
         return;
@@ -236,6 +241,7 @@ static void on_open(struct conn *c, void *owner)
     f->conn = c;
     hello_make(&m, f->of->job, f->of->cluster, 0);
     if (!f->dialer) {
+        m.waits = true;
         dial_hello(f->ps, c, &m);
         return;
     }

@@ -70,8 +70,8 @@ void failed_start_tell(const struct job *job, const struct cluster *cluster,
  * far it is. Its hello as a worker, with the digests of what it has read, follows over another connection.
  *
  * Happy path: connect to ps 0 -> the chief's address, once a generation is entered -> connect to the chief -> hello (ARRIVAL) ->
- * an answer -> VITALS each second, until arrival_end. A chief that reads its data is itself an arrival at ps 0, which sends those
- * of the workers to it while no chief is connected; it listens for them until arrival_end, and then they ask ps 0 again.
+ * an answer -> VITALS each second, until arrival_end. A chief that reads its data is itself an arrival, at every ps, which then do
+ * not count the time; ps 0 sends the arrivals of the workers to it while no chief is connected; it listens for them until arrival_end, and then they ask ps 0 again.
  * Failure modes: ps 0 or the chief is away, a connection is lost, the chief dies and the next one has another address (ps 0 is
  * asked again); one of them refuses this process (the same, later: the worker's own connection reports it). Nothing waits for an
  * arrival. */

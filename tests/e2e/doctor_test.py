@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs with others
 """doctor: each check prints ok, or names the fault and the fix; it exits with 2 if a check failed."""
 import json
 import os

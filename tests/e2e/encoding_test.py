@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs with others
 """One night after the other on data whose rows come in another order, and with words that are new: what rows mean belongs to
 the checkpoint (checkpoint.run, data.encoding)."""
 import hashlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs with others
 """An epoch's loss and metrics are of each of its batches once, whoever was killed in the middle of it: the terminal,
 TensorBoard and summary.json show those of an undisturbed job, to the bit in sync."""
 import json

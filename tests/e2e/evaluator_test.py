@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs with others
 """The evaluator: what it finds is what the chief would have found; it may come late, die, or never come. TensorBoard's event
 files: an independent reader, and TensorBoard's own where it is installed, find there what the summary says."""
 import json

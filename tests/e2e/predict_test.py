@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs with others
 """./gradwire predict: scores that agree with training's evaluation, for every format, without labels, from any model, on any
 number of threads; the columns to keep; bad rows; and an error for what cannot be predicted, with no file left."""
 import array

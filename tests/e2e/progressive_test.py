@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs with others
 """metrics.progressive: the auc of training is that of the rows as they were predicted before they were trained on. It is the same for
 any cluster, and after kills, and its error is a bound of the difference to the exact one."""
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs with others
 """data.order: stream: no process reads what it does not train on, the digest is the same for any number of workers, kills and
 resumes, and wrong input is refused by its name."""
 import pathlib

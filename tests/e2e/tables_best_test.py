@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs with others
 """The best epoch of a job with tables: best/ and model/ have the state of that epoch, rows and all, whoever is killed; in
 async, too, the job ends early and best/ has what its cut has. The chief is killed between the end of an evaluation and the
 end of the writing of what it has found to be the best, with tables and without: GRADWIRE_KILLS=100 times each; without it

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs with others
 """Models over tables of rows by key, from the job file to the summary: compared with a plain loop in Python, and equal
 however the work is split."""
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# runs with others
 """The process that training waits for is named right, in each place where the chief names it."""
 import json
 import re

@@ -1798,4 +1798,4 @@ static enum err csv_load(struct dataset *d, const struct reading *r, struct errm
 
 const struct reader_type reader_csv = {.load = csv_load, .begin_stream = csv_begin_stream};
 const struct reader_type reader_libsvm = {.load = csv_load};
-const struct reader_type reader_parquet = {.load = csv_load};
+const struct reader_type reader_parquet = {.load = csv_load, .begin_stream = csv_begin_stream};

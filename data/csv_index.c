@@ -664,18 +664,17 @@ static void skip_records(struct reading_rows *r)
     drop_records(r, begin);
 }
 
-/* Give out the rows of the piece, scaled. */
-static enum err give_rows(struct reading_rows *r, struct errmsg *e)
+enum err row_reader_give(const struct csv_piece *p, const struct meaning *m, uint64_t *rows,
+                         row_visitor *visit, void *ctx, struct errmsg *e)
 {
-    const struct meaning *m = &r->of->format.meaning;
-    uint32_t *cells = r->piece.cells;
+    uint32_t *cells = p->cells;
     enum err err = ERR_OK;
-    for (uint64_t i = 0; i < r->piece.rows && r->rows && !err; i++, r->rows--) {
+    for (uint64_t i = 0; i < p->rows && *rows && !err; i++, --*rows) {
         const size_t raw = schema_packed_raw_cells(m->schema, cells);
-        const bool good = batch_bit(r->piece.present, (uint32_t)i);
+        const bool good = batch_bit(p->present, (uint32_t)i);
         if (good)
             schema_scale_row(m->schema, cells);
-        err = r->visit(r->ctx, cells, raw - m->schema->wide, !good, e);
+        err = visit(ctx, cells, raw - m->schema->wide, !good, e);
         cells += raw;
     }
     return err;
@@ -740,7 +739,7 @@ static enum err read_rows(struct reading_rows *r, struct errmsg *e)
         return err;
     if (p->bad && f->job->bad_rows != BAD_ROWS_STOP)
         show_bad(r->of, file->path, p);
-    err = give_rows(r, e);
+    err = row_reader_give(p, &f->meaning, &r->rows, r->visit, r->ctx, e);
     if (!err && r->rows && p->bad && f->job->bad_rows == BAD_ROWS_STOP)
         return err_set(e, ERR_INPUT, "%" PRIu64 ": %s", p->first_bad_line, p->first_bad.text);
     r->bytes -= bytes;

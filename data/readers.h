@@ -173,6 +173,11 @@ struct row_reader {
     uint64_t rows;
     bool may_be_bad; /* bad rows are no errors */
 };
+/* Visit the rows of the piece, scaled: *rows of them at most, which counts down. Errors: the visitor's. */
+struct csv_piece;
+struct meaning;
+enum err row_reader_give(const struct csv_piece *p, const struct meaning *m, uint64_t *rows,
+                         row_visitor *visit, void *ctx, struct errmsg *e) MUST_CHECK;
 
 /* ---- csv_index.c ---- */
 
@@ -226,6 +231,9 @@ struct index_type {
                        const struct paths *paths, struct errmsg *e);
 };
 extern const struct index_type csv_index_type;
+/* Parquet: a row group is a cell. Each process reads the footers of its own files, and `kept` has what tells whether they are the chief's. The rows
+ * of a row group before those that are wanted are decoded, too. In parquet_index.c. */
+extern const struct index_type parquet_index_type;
 
 /* ---- stream_source.c ---- */
 

@@ -482,6 +482,11 @@ struct stream_rows {
     uint64_t taken_bytes; /* of the memory for rows */
 };
 
+static const struct index_type *index_of(const struct stream_rows *s)
+{
+    return s->reading.job->data.format == DATA_PARQUET ? &parquet_index_type : &csv_index_type;
+}
+
 enum err dataset_begin_stream(struct dataset *d, const struct job *job,
                               const struct encoding_given *given, struct errmsg *e)
 {
@@ -505,7 +510,7 @@ static enum err find_order(struct dataset *d, struct errmsg *e)
     const struct job *job = s->reading.job;
     const struct leaf_form form = leaf_form_of_cells(s->reading.schema);
     uint64_t least;
-    enum err err = csv_index_type.contents(&s->index, &s->paths, &d->contents, e);
+    enum err err = index_of(s)->contents(&s->index, &s->paths, &d->contents, e);
     if (err)
         return err;
     d->rows = d->contents.print.rows = text_index_rows(&s->index);
@@ -535,9 +540,9 @@ enum err dataset_index(struct dataset *d, const char *kept, struct errmsg *e)
     struct pool *pool = NULL;
     enum err err = pool_new(&pool, job->worker.threads ? job->worker.threads : cores_usable(), e);
     if (!err)
-        err = csv_index_type.make(&s->index, &s->paths, &s->grammar, has_headers(s),
-                                  TEXT_INDEX_CELL_BYTES, csv_piece_bytes(&job->data.csv), kept,
-                                  pool, e);
+        err = index_of(s)->make(&s->index, &s->paths, &s->grammar, has_headers(s),
+                                TEXT_INDEX_CELL_BYTES, csv_piece_bytes(&job->data.csv), kept, pool,
+                                e);
     pool_free(pool);
     if (!err)
         err = find_order(d, e);
@@ -548,8 +553,8 @@ enum err dataset_index_of_chief(struct dataset *d, const uint8_t *index, size_t 
                                 struct errmsg *e)
 {
     struct stream_rows *s = d->stream;
-    enum err err = csv_index_type.of_chief(&s->index, &s->paths, &s->grammar, has_headers(s),
-                                           TEXT_INDEX_CELL_BYTES, index, bytes, e);
+    enum err err = index_of(s)->of_chief(&s->index, &s->paths, &s->grammar, has_headers(s),
+                                         TEXT_INDEX_CELL_BYTES, index, bytes, e);
     if (!err)
         err = find_order(d, e);
     return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
@@ -572,7 +577,7 @@ enum err dataset_open_stream(struct dataset *d, uint32_t classes, struct source 
     s->reading.classes = classes;
     if (!classes && job_loss_labels(job->model.head[0].loss) == LABELS_TWO_CLASSES)
         s->reading.classes = 2;
-    enum err err = csv_index_type.reader(&s->reader, &s->reading, &s->index, &s->paths, e);
+    enum err err = index_of(s)->reader(&s->reader, &s->reading, &s->index, &s->paths, e);
     if (err)
         return err;
     reserve_more(s);

@@ -189,8 +189,8 @@ static enum err check_order(struct job_reader *r)
                    "training.microbatches: %u does not divide training.batch_size: %u",
                    job->training.microbatches, job->training.batch_size);
     const struct job_rule rules[] = {
-        {job->data.format != DATA_CSV, "data.order", NULL,
-         "stream reads data.format: csv alone; allowed for other formats: shuffled"},
+        {job->data.format != DATA_CSV && job->data.format != DATA_PARQUET, "data.order", NULL,
+         "stream reads data.format: csv and parquet alone; allowed for other formats: shuffled"},
         {job->training.update != UPDATE_SYNC, "data.order", job_update_word(job->training.update),
          "stream needs training.update: sync; allowed with training.update: %s: shuffled"},
         {job->sync.dropped == DROPPED_REDO, "sync.dropped", NULL,

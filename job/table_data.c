@@ -330,7 +330,8 @@ static const struct job_key keys[] = {
     JOB_KEY(
         "data.order", WORD, data.order,
         "`shuffled`: each process reads all training rows before the first step, and an epoch is "
-        "a permutation of them. `stream`: for `csv` in `training.update: sync`, rows stay in "
+        "a permutation of them. `stream`: for `csv` and `parquet` in `training.update: sync`, rows "
+        "stay in "
         "their files, and each process reads those that it trains on.",
         EXAMPLE("stream"), .identity = true,
         WORDS(WORD("shuffled", ORDER_SHUFFLED), WORD("stream", ORDER_STREAM)),

@@ -5,12 +5,13 @@ resumes, and wrong input is refused by its name."""
 import pathlib
 import random
 import signal
+import subprocess
 import sys
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from cluster import PS, SANITIZED, SHORT, TSAN, WORKER, Process, TrainCase, free_ports, slow  # noqa: E402
+from cluster import BUILD, MODEL, PS, SANITIZED, SHORT, TSAN, WORKER, Process, TrainCase, free_ports, slow  # noqa: E402
 
 JOB = """name: log
 data: {format: csv, train: "DIR/day-*.csv", eval: DIR/eval.csv, order: stream, window: 64, header: names, columns: [
@@ -116,6 +117,66 @@ class StreamTest(StreamCase):
         path = self.tmp / "shuffled.yaml"
         path.write_text(self.JOB.read_text().replace("order: stream, window: 64, ", ""))
         return path
+
+
+@unittest.skipUnless((BUILD / "arrow/gradwire-arrow.so").exists(), "gradwire-arrow is not built: ./gradwire setup arrow")
+class ParquetTest(StreamCase):
+    """The rows of the csv as Parquet, in row groups that are larger than a window: the same digest."""
+
+    def setUp(self):
+        super().setUp()
+        self.want = self.train("--ps=1", "--workers=1", keys=DISTURBED, out=self.tmp / "csv").summary()
+        for name in ("day-0", "day-1", "day-2", "eval"):
+            self.convert(name)
+        text = self.JOB.read_text()
+        self.JOB.write_text(text.replace("format: csv", "format: parquet").replace(".csv", ".parquet").replace(", header: names", ""))
+
+    def convert(self, name):
+        (self.tmp / "csv.yaml").write_text(JOB.replace("DIR", str(self.tmp)))
+        out = self.tmp / f"as-{name}"
+        said = subprocess.run([str(MODEL), "convert", f"{self.tmp}/{name}.csv", f"--job={self.tmp}/csv.yaml", "--window=500",
+                               f"--output={out}"], capture_output=True, text=True)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        (out / "part-00000.parquet").rename(self.tmp / f"{name}.parquet")
+
+    def test_the_digest_is_that_of_csv_for_any_number_of_workers_and_kills(self):
+        for workers in (1, 2) if SHORT or SANITIZED else (1, 2, 4):
+            s = self.train("--ps=1", "--workers", workers, keys=DISTURBED, out=self.tmp / f"{workers}").summary()
+            self.assertEqual((s["digest"], s["eval"]), (self.want["digest"], self.want["eval"]))
+        job = self.launch("--ps=2", "--workers=2", *SLOW, keys=DISTURBED, out=self.tmp / "killed")
+        job.until_cut(1)
+        job.kill("worker-1")
+        self.assertEqual(job.wait().summary()["digest"], self.want["digest"], job.logs())
+
+    def test_a_checkpoint_goes_on_with_another_number_of_workers(self):
+        job = self.launch("--ps=2", "--workers=2", *SLOW, keys=DISTURBED)
+        job.until_cut(1)
+        job.signal(signal.SIGTERM)
+        self.assertLess(job.wait(143).summary()["steps"], self.want["steps"])
+        self.assertEqual(self.train("--ps=1", "--workers=3", keys=DISTURBED).summary()["digest"], self.want["digest"])
+
+    def test_files_that_do_not_fit_or_change_are_named(self):
+        path = self.tmp / "day-1.parquet"
+        whole = path.read_bytes()
+        broken = bytearray(whole)
+        middle = len(whole) // 3
+        broken[middle:middle + 2000] = bytes(2000)
+        for name, data, code in (("cut", whole[:-9], (2,)), ("broken", bytes(broken), (1, 2))):
+            path.write_bytes(data)
+            job = self.launch("--ps=1", "--workers=2", keys={"data.window": 8}, out=self.tmp / name)
+            self.assertIn(job.process.wait(100), code, job.logs())
+            self.assertRegex(job.logs(), r"day-1.parquet: (its footer cannot be read|row group \d+: )")
+        path.write_bytes(whole)
+        keys = {**DISTURBED, "data.window": 8}
+        job = self.launch("--ps=1", "--workers=2", *SLOW, keys=keys)
+        job.until_cut(1)
+        other = self.tmp / "other"
+        other.write_bytes((self.tmp / "day-2.parquet").read_bytes())
+        other.rename(path)
+        self.assertEqual(job.process.wait(100), 1, job.logs())
+        self.assertIn("day-1.parquet: it changed while it was read", job.logs())
+        job = self.train("--ps=1", "--workers=2", code=2, keys=keys)
+        self.assertIn("the data differ from those of its checkpoint", job.logs())
 
 
 @unittest.skipIf(SANITIZED, "memory and bytes are those of a plain build")

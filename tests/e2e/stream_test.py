@@ -155,6 +155,23 @@ class ParquetTest(StreamCase):
         self.assertLess(job.wait(143).summary()["steps"], self.want["steps"])
         self.assertEqual(self.train("--ps=1", "--workers=3", keys=DISTURBED).summary()["digest"], self.want["digest"])
 
+    def test_columns_of_paths_and_absent_ones_are_those_of_csv(self):
+        keys = {"data.columns": '[{number: {name: "I{1..3}", scale: log1p, missing: {value: 0}}}, {label: clicked}, {key: {name: "C{1..3}"}}, key: day]'}
+        self.JOB.write_text(self.JOB.read_text().replace('linear: {inputs: "C{1..3}"', 'linear: {inputs: [C1, C2, C3, day]').replace(
+            f"eval: {self.tmp}/eval.parquet, ", ""))
+        csv, files = [], []
+        for day, of in enumerate(("day=0/", "", "day=2/")):
+            head, *lines = (self.tmp / f"day-{day}.csv").read_text().splitlines()
+            csv.append(self.tmp / f"more-{day}.csv")
+            csv[-1].write_text("".join(f"{one}\n" for one in (f"{head},day", *(f"{one},{of[4:5]}" for one in lines))))
+            files.append(self.tmp / of / f"day-{day}.parquet")
+            files[-1].parent.mkdir(exist_ok=True)
+            (self.tmp / f"day-{day}.parquet").rename(files[-1])
+        digests = [self.train("--ps=1", "--workers=2", out=self.tmp / f"paths-{i}",
+                              keys={**keys, **more, "data.train": f"[{', '.join(map(str, names))}]"}).summary()["digest"]
+                   for i, (names, more) in enumerate(((csv, {"data.format": "csv", "data.header": "names"}), (files, {"data.absent_columns": "missing"})))]
+        self.assertEqual(*digests)
+
     def test_files_that_do_not_fit_or_change_are_named(self):
         path = self.tmp / "day-1.parquet"
         whole = path.read_bytes()

@@ -356,10 +356,11 @@ static void *read_ahead(void *ctx)
         struct errmsg e;
         while (lane < s->lanes.lanes && !(g = next_group(s, lane, &number)))
             lane++;
-        if (!g || read_group(s, lane, g, number, &e))
-            pthread_cond_wait(&s->work, &s->lock);
-        else
+        const bool idle = !g || read_group(s, lane, g, number, &e);
+        if (!idle)
             drop_unwanted(s, lane);
+        else if (!s->quit) /* which can have come while a group that cannot be read was read */
+            pthread_cond_wait(&s->work, &s->lock);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;

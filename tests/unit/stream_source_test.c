@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "data/readers.h"
@@ -308,17 +309,32 @@ static void threads_get_the_same_leaves_while_lanes_change(void **state)
     teardown(&f);
 }
 
-/* A reader that counts what is read, and says when. */
+/* A reader that counts what is read. */
 struct counting {
     struct row_reader reader;
     struct row_reader *of;
     atomic_ullong rows;
+    /* what is read ahead fails, behind the request to end */
+    bool fails;
+    pthread_t main;
+    atomic_bool reads, ends;
 };
+
+static enum err fail_late(struct counting *c, struct errmsg *e)
+{
+    atomic_store(&c->reads, true);
+    while (!atomic_load(&c->ends))
+        clock_sleep_ms(1);
+    clock_sleep_ms(50); /* in which the source is told to end */
+    return err_memory(e);
+}
 
 static enum err count_read(struct row_reader *r, uint64_t first, uint64_t end, row_visitor *visit,
                            void *ctx, struct errmsg *e)
 {
     struct counting *c = (struct counting *)r;
+    if (c->fails && !pthread_equal(pthread_self(), c->main))
+        return fail_late(c, e);
     enum err err = c->of->type->read(c->of, first, end, visit, ctx, e);
     atomic_fetch_add(&c->rows, end - first);
     return err;
@@ -365,6 +381,28 @@ static void a_process_reads_the_rows_of_its_lanes_once_an_epoch(void **state)
     stream_source_free(f.source);
     f.source = NULL;
     assert_int_equal(atomic_load(&c->rows), 3 * own);
+    buffers_free(&b);
+    teardown(&f);
+}
+
+static void a_source_ends_while_a_group_that_cannot_be_read_is_read(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct leaf leaf;
+    setup(&f, true, 900, "skip");
+    load(&f);
+    must(&f, stream(&f, 40, 1 << 30));
+    struct counting *c = count_reads(&f);
+    struct buffers b = buffers_new(&f, BATCH);
+    c->main = pthread_self();
+    c->fails = true;
+    must(&f, f.source->type->leaf(f.source, 0, 1, b.of_stream, &leaf, &f.e));
+    while (!atomic_load(&c->reads))
+        clock_sleep_ms(1);
+    atomic_store(&c->ends, true);
+    stream_source_free(f.source);
+    f.source = NULL;
     buffers_free(&b);
     teardown(&f);
 }
@@ -634,6 +672,7 @@ int main(void)
         cmocka_unit_test(lanes_without_rows_have_empty_leaves),
         cmocka_unit_test(threads_get_the_same_leaves_while_lanes_change),
         cmocka_unit_test(a_process_reads_the_rows_of_its_lanes_once_an_epoch),
+        cmocka_unit_test(a_source_ends_while_a_group_that_cannot_be_read_is_read),
         cmocka_unit_test(blocks_are_those_of_a_load_of_all_rows),
         cmocka_unit_test(lanes_that_do_not_fit_the_memory_are_refused),
         cmocka_unit_test(a_file_that_changes_is_refused_by_its_name),

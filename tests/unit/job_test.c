@@ -676,7 +676,8 @@ static void a_stream_is_of_the_identity_and_says_what_it_takes(void **state)
     assert_null(strstr(job.identity_text, "data.window"));
     assert_int_equal(job.data.window, 32768);
     job_close(&job);
-    answers("data.order=stream", "stream reads data.format: csv and parquet alone; allowed for other formats");
+    answers("data.order=stream",
+            "stream reads data.format: csv and parquet alone; allowed for other formats");
     answers("data.window=100", "it has no effect without data.order: stream");
     const char *const wrong[][2] = {
         {"data.window=0", "data.window: "},

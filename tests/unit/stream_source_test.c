@@ -314,7 +314,7 @@ struct counting {
     struct row_reader reader;
     struct row_reader *of;
     atomic_ullong rows;
-    /* what is read ahead fails, behind the request to end */
+    /* a read of the other thread fails, behind the request to end */
     bool fails;
     pthread_t main;
     atomic_bool reads, ends;
@@ -325,7 +325,7 @@ static enum err fail_late(struct counting *c, struct errmsg *e)
     atomic_store(&c->reads, true);
     while (!atomic_load(&c->ends))
         clock_sleep_ms(1);
-    clock_sleep_ms(50); /* in which the source is told to end */
+    clock_sleep_ms(50); /* meanwhile the source gets the request */
     return err_memory(e);
 }
 

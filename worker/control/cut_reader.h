@@ -24,8 +24,9 @@ struct cut_reader {
     const char *chief; /* "host:port"; NULL: ask ps 0, which knows it when a chief has come */
     uint64_t cut;      /* CUT_READER_ANY: the chief chooses */
     int64_t silent_ms; /* the longest silence that the chief is allowed */
-    int64_t start_ms;  /* ps 0 must name the chief within this, not counted while it says that one reads its data */
-    int64_t over_ms;   /* if the job is done: how long to wait for a chief that continues it */
+    int64_t
+        start_ms; /* ps 0 must name the chief within this, not counted while it says that one reads its data */
+    int64_t over_ms; /* if the job is done: how long to wait for a chief that continues it */
 };
 
 /* *m (manifest_close) and *text (mem_free; m->encoding.bytes, and a NUL after them) are the caller's, unchanged on

@@ -1687,44 +1687,37 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
 
 /* ---- a stream ---- */
 
-/* The lesson of all rows for an input, and how it does without; NULL: none. */
+/* The lesson of all rows for an input that a stream does not learn, and how it does without; NULL: none. */
 static const char *lesson(const struct schema_input *in)
 {
     if (in->kind == COLUMN_CATEGORY)
         return in->learns ? "its words: list them (vocabulary), or make it a key" : NULL;
-    if (in->bucketing == BUCKETS_BORDERS)
-        return NULL;
-    if (in->bucketing != BUCKETS_NONE)
-        return "its buckets: set borders";
-    if (in->scale == SCALE_STANDARD || in->scale == SCALE_MIN_MAX)
-        return "its scale: use log1p, log2, none or buckets with borders";
-    return in->missing == MISSING_MEAN ? "a mean for missing numbers: set missing: {value: 0} or "
-                                         "refuse"
-                                       : NULL;
+    return in->bucketing == BUCKETS_QUANTILES ? "its quantiles: set borders" : NULL;
 }
 
-bool dataset_learns(const struct table_schema *s, struct errmsg *why)
+bool dataset_cannot_learn(const struct table_schema *s, struct errmsg *why)
 {
     for (uint32_t i = 0; i < s->inputs; i++) {
         const char *what = lesson(&s->input[i]);
         if (!what)
             continue;
         (void)err_set(why, ERR_INPUT,
-                      "with data.order: stream no process reads all rows before it trains, and "
-                      "column %s would learn from them %s; or train on a part of the data in "
-                      "data.order: shuffled, and continue with another checkpoint.run and "
-                      "data.encoding: keep",
+                      "with data.order: stream means and scales of numbers are learned, but no "
+                      "words and quantiles, and column %s would learn %s; or train on a part of "
+                      "the data in data.order: shuffled, and continue with another checkpoint.run "
+                      "and data.encoding: keep",
                       s->input[i].name[0] ? SHOWN(s->input[i].name) : "without a name", what);
         return true;
     }
     return false;
 }
 
-/* Facts that are not known of the data are taken to be so: exported models read buckets in float64. */
+/* As long as no row is read; stream_learn learns from them. Facts that are not known of the data are taken to be so: exported
+ * models read buckets in float64. */
 static enum err learn_nothing(struct table *t, struct errmsg *e)
 {
     struct pool *pool = NULL;
-    if (dataset_learns(t->schema, e))
+    if (dataset_cannot_learn(t->schema, e))
         return ERR_INPUT;
     enum err err = pool_new(&pool, 1, e);
     if (!err)

@@ -664,17 +664,17 @@ static void skip_records(struct reading_rows *r)
     drop_records(r, begin);
 }
 
-enum err row_reader_give(const struct csv_piece *p, const struct meaning *m, uint64_t *rows,
+enum err row_reader_give(const struct row_reader *r, const struct csv_piece *p, uint64_t *rows,
                          row_visitor *visit, void *ctx, struct errmsg *e)
 {
     uint32_t *cells = p->cells;
     enum err err = ERR_OK;
     for (uint64_t i = 0; i < p->rows && *rows && !err; i++, --*rows) {
-        const size_t raw = schema_packed_raw_cells(m->schema, cells);
+        const size_t raw = schema_packed_raw_cells(r->schema, cells);
         const bool good = batch_bit(p->present, (uint32_t)i);
-        if (good)
-            schema_scale_row(m->schema, cells);
-        err = visit(ctx, cells, raw - m->schema->wide, !good, e);
+        if (good && !r->raw)
+            schema_scale_row(r->schema, cells);
+        err = visit(ctx, cells, r->raw ? raw : raw - r->schema->wide, !good, e);
         cells += raw;
     }
     return err;
@@ -739,7 +739,7 @@ static enum err read_rows(struct reading_rows *r, struct errmsg *e)
         return err;
     if (p->bad && f->job->bad_rows != BAD_ROWS_STOP)
         show_bad(r->of, file->path, p);
-    err = row_reader_give(p, &f->meaning, &r->rows, r->visit, r->ctx, e);
+    err = row_reader_give(&r->of->reader, p, &r->rows, r->visit, r->ctx, e);
     if (!err && r->rows && p->bad && f->job->bad_rows == BAD_ROWS_STOP)
         return err_set(e, ERR_INPUT, "%" PRIu64 ": %s", p->first_bad_line, p->first_bad.text);
     r->bytes -= bytes;
@@ -889,7 +889,7 @@ enum err csv_index_reader(struct row_reader **out, const struct reading *r,
     }
     made->format.meaning.whole = dataset_has_classes(r->job);
     made->reader = (struct row_reader){&type, r->schema, text_index_rows(x),
-                                       r->job->data.csv.bad_rows != BAD_ROWS_STOP};
+                                       r->job->data.csv.bad_rows != BAD_ROWS_STOP, false};
     made->x = x;
     made->paths = paths;
     made->file = file;

@@ -318,12 +318,23 @@ static uint64_t copy_spill_bytes(void)
     return copy.head->spill_bytes;
 }
 
+/* Log lines that another process has kept. */
+static void say_again(const char *text, size_t bytes)
+{
+    for (const char *end = text + bytes; text < end; text += strlen(text) + 1) {
+        if (text[0] == 'w')
+            log_warn("%s", text + 1);
+        else
+            log_info("%s", text + 1);
+    }
+}
+
 /* Log what the reader said. */
 static void copy_repeat(void)
 {
     const char *said = copy_at(copy.head->said_at, copy.head->said_bytes);
     if (said)
-        reading_say_again(said, copy.head->said_bytes);
+        say_again(said, copy.head->said_bytes);
 }
 
 void host_copy_encoded(const char *encoding)

@@ -308,7 +308,7 @@ static enum err give_piece(struct reading_groups *r, struct errmsg *e)
                        group_place((char[PLACE_BYTES]){""}, p->first_bad_line), p->first_bad.text);
     if (!err && p->bad)
         show_bad(r->of, r->file.path, p);
-    return err ? err : row_reader_give(p, &f->meaning, &r->rows, r->visit, r->ctx, e);
+    return err ? err : row_reader_give(&r->of->reader, p, &r->rows, r->visit, r->ctx, e);
 }
 
 /* Errors name the file. */
@@ -411,7 +411,7 @@ static enum err parquet_index_reader(struct row_reader **out, const struct readi
     made->format.parquet = true;
     made->format.meaning.whole = dataset_has_classes(r->job);
     made->reader = (struct row_reader){&type, r->schema, text_index_rows(x),
-                                       r->job->data.csv.bad_rows != BAD_ROWS_STOP};
+                                       r->job->data.csv.bad_rows != BAD_ROWS_STOP, false};
     made->x = x;
     made->paths = paths;
     pthread_mutex_init(&made->lock, NULL);

@@ -106,8 +106,6 @@ void dataset_info(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void reading_keep_said(bool keeps);
 /* A view. NULL: none is kept. */
 const char *reading_said(size_t *bytes);
-/* Log lines that another process has kept. */
-void reading_say_again(const char *text, size_t bytes);
 
 /* Set the number and the shape of rows. `from`: the source of the shape, for messages. Errors: ERR_INPUT: the
  * model's input has another shape. */
@@ -156,7 +154,8 @@ void stream_rows_free(struct stream_rows *s);
 
 /* Reads rows by their numbers, from the middle of the data. */
 struct row_reader;
-/* A row of n cells: packed, scaled, and with the label NaN if it is bad. */
+/* A row of n cells: packed, scaled, and with the label NaN if it is bad. If the reader is raw it is not scaled, and its numbers have
+ * second cells. */
 typedef enum err row_visitor(void *ctx, const uint32_t *cells, size_t n, bool bad,
                              struct errmsg *e);
 struct row_reader_type {
@@ -172,11 +171,11 @@ struct row_reader {
     struct table_schema *schema; /* a view: complete, its features are placed */
     uint64_t rows;
     bool may_be_bad; /* bad rows are no errors */
+    bool raw;        /* the rows are wanted as they teach */
 };
-/* Visit the rows of the piece, scaled: *rows of them at most, which counts down. Errors: the visitor's. */
+/* Visit the rows of the piece: *rows of them at most, which counts down. Errors: the visitor's. */
 struct csv_piece;
-struct meaning;
-enum err row_reader_give(const struct csv_piece *p, const struct meaning *m, uint64_t *rows,
+enum err row_reader_give(const struct row_reader *r, const struct csv_piece *p, uint64_t *rows,
                          row_visitor *visit, void *ctx, struct errmsg *e) MUST_CHECK;
 
 /* ---- csv_index.c ---- */
@@ -234,6 +233,12 @@ extern const struct index_type csv_index_type;
 /* Parquet: a row group is a cell. Each process reads the footers of its own files, and `kept` has what tells whether they are the chief's. The rows
  * of a row group before those that are wanted are decoded, too. In parquet_index.c. */
 extern const struct index_type parquet_index_type;
+
+/* ---- stream_learn.c ---- */
+
+/* Learn shifts, divisors, fills and ranges of numbers from all rows of a reader that nobody else uses; the encoding of its schema is
+ * then complete. The result depends on the rows and their order alone. Errors: the reader's; ERR_NOMEM. */
+enum err stream_learn(struct row_reader *reader, struct pool *pool, struct errmsg *e) MUST_CHECK;
 
 /* ---- stream_source.c ---- */
 

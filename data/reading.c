@@ -93,16 +93,6 @@ const char *reading_said(size_t *bytes)
     return said.text;
 }
 
-void reading_say_again(const char *text, size_t bytes)
-{
-    for (const char *end = text + bytes; text < end; text += strlen(text) + 1) {
-        if (text[0] == 'w')
-            log_warn("%s", text + 1);
-        else
-            log_info("%s", text + 1);
-    }
-}
-
 void dataset_warn(const struct reading *r, const char *fmt, ...)
 {
     struct errmsg text;

@@ -18,6 +18,7 @@
 #include "common/process/cgroup.h"
 #include "common/process/paths.h"
 #include "data/csv_rows.h"
+#include "data/meaning/encoding_given.h"
 #include "data/readers.h"
 
 enum group_state { GROUP_EMPTY, GROUP_READING, GROUP_READY };
@@ -534,6 +535,32 @@ static bool has_headers(const struct stream_rows *s)
     return s->reading.job->data.csv.header != HEADER_NONE;
 }
 
+/* Numbers without an encoding: whether one has a scale, a range or a fill to learn. */
+static bool has_lessons(const struct stream_rows *s)
+{
+    const bool given = encoding_given_teaches(s->reading.given);
+    bool has = false;
+    for (uint32_t i = 0; i < s->reading.schema->inputs && !given; i++) {
+        const struct schema_input *in = &s->reading.schema->input[i];
+        has |= in->kind == COLUMN_NUMBER && in->bucketing != BUCKETS_BORDERS &&
+               (in->bucketing != BUCKETS_NONE || in->missing == MISSING_MEAN ||
+                in->scale == SCALE_STANDARD || in->scale == SCALE_MIN_MAX);
+    }
+    return has;
+}
+
+static enum err learn_numbers(struct stream_rows *s, struct pool *pool, struct errmsg *e)
+{
+    struct row_reader *reader;
+    enum err err = index_of(s)->reader(&reader, &s->reading, &s->index, &s->paths, e);
+    if (err)
+        return err;
+    log_info("reading all rows of data.train, whose numbers teach their scales and means");
+    err = stream_learn(reader, pool, e);
+    reader->type->free(reader);
+    return err;
+}
+
 enum err dataset_index(struct dataset *d, const char *kept, struct errmsg *e)
 {
     struct stream_rows *s = d->stream;
@@ -544,9 +571,11 @@ enum err dataset_index(struct dataset *d, const char *kept, struct errmsg *e)
         err = index_of(s)->make(&s->index, &s->paths, &s->grammar, has_headers(s),
                                 TEXT_INDEX_CELL_BYTES, csv_piece_bytes(&job->data.csv), kept, pool,
                                 e);
-    pool_free(pool);
     if (!err)
         err = find_order(d, e);
+    if (!err && has_lessons(s))
+        err = learn_numbers(s, pool, e);
+    pool_free(pool);
     return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
 }
 

@@ -419,17 +419,11 @@ enum err table_visit(const struct table *t, const uint64_t *rows, uint32_t n, ta
 
 /* ---- statistics: a partial result for each chunk, joined in their order ---- */
 
-struct moments {
-    double count, sum, offset, squares; /* offset and squares: sums of x - mean and of its square */
-    double min, max;
-    double rounding; /* the most that one of them changes if it becomes a float */
-};
-
 struct learning {
     struct table *table;
-    struct moments *part;  /* (chunks, inputs) */
-    struct moments *whole; /* (inputs) */
-    double *mean;          /* (inputs) */
+    struct number_moments *part;  /* (chunks, inputs) */
+    struct number_moments *whole; /* (inputs) */
+    double *mean;                 /* (inputs) */
     atomic_ullong next;
     enum { PASS_SUMS, PASS_SQUARES, PASS_QUANTILES, PASS_ROUNDING, PASS_SCALE } pass;
     struct quantiles *quantiles; /* (inputs) n > 0: to be learned */
@@ -444,7 +438,7 @@ struct learning {
 enum { LOOK_CELLS = 1 << 18 }; /* cells of a chunk in the file that a thread reads at a time */
 
 /* Of a missing number no comparison is true, and to add 0 changes no sum. */
-static void add_sums(struct moments *m, const struct table_schema *s, const uint32_t *cells)
+static void add_sums(struct number_moments *m, const struct table_schema *s, const uint32_t *cells)
 {
     const uint32_t *high = schema_high_cells(s, cells);
     for (uint32_t i = 0; i < s->inputs; i++) {
@@ -458,7 +452,7 @@ static void add_sums(struct moments *m, const struct table_schema *s, const uint
     }
 }
 
-static void add_squares(struct moments *m, const double *mean, const struct table_schema *s,
+static void add_squares(struct number_moments *m, const double *mean, const struct table_schema *s,
                         const uint32_t *cells)
 {
     const uint32_t *high = schema_high_cells(s, cells);
@@ -503,7 +497,7 @@ static void await_row(const struct table_schema *s, const uint32_t *cells)
     __builtin_prefetch(cells + ROWS_AHEAD * schema_fixed_cells(s) + s->inputs);
 }
 
-static void learn_rows(const struct learning *l, struct moments *part, uint64_t row,
+static void learn_rows(const struct learning *l, struct number_moments *part, uint64_t row,
                        const uint32_t *cells, uint64_t n)
 {
     const struct table_schema *s = l->table->schema;
@@ -555,7 +549,7 @@ static void move_begins(const struct table_schema *s, struct table_chunk *c, uin
 }
 
 /* Rows of one chunk, at `cells`. */
-static void work_on_rows(const struct learning *l, struct moments *part, uint64_t row,
+static void work_on_rows(const struct learning *l, struct number_moments *part, uint64_t row,
                          uint32_t *cells, uint64_t n)
 {
     if (l->pass == PASS_SCALE)
@@ -570,7 +564,7 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
 {
     struct table *t = l->table;
     uint64_t row = chunk * t->chunk_rows, end = row + rows_in(t, chunk);
-    struct moments *part =
+    struct number_moments *part =
         l->part ? l->part + chunk * t->schema->inputs : NULL; /* NULL in PASS_SCALE */
     struct table_chunk *c = &t->chunk[chunk];
     enum err err = ERR_OK;
@@ -629,8 +623,8 @@ static void join_parts(struct learning *l)
     memset(l->whole, 0, inputs * sizeof *l->whole);
     for (uint64_t c = 0; c < l->table->chunks; c++)
         for (uint32_t i = 0; i < inputs; i++) {
-            struct moments *whole = &l->whole[i];
-            const struct moments *part = &l->part[c * inputs + i];
+            struct number_moments *whole = &l->whole[i];
+            const struct number_moments *part = &l->part[c * inputs + i];
             if (part->count == 0)
                 continue;
             whole->min = whole->count == 0 || part->min < whole->min ? part->min : whole->min;
@@ -661,7 +655,7 @@ static bool mend_means(struct learning *l)
     const double shown = 0x1p-26; /* of the deviation; a float has 24 bits */
     bool mended = false;
     for (uint32_t i = 0; i < l->table->schema->inputs; i++) {
-        const struct moments *m = &l->whole[i];
+        const struct number_moments *m = &l->whole[i];
         double off = m->count > 0 ? m->offset / m->count : 0;
         if (m->count == 0 || fabs(off) <= shown * sqrt(m->squares / m->count))
             continue;
@@ -685,33 +679,6 @@ static enum err learn_moments(struct learning *l, struct pool *pool, struct errm
     for (int k = 0; k < MENDED && !err && mend_means(l); k++)
         err = learn_squares(l, pool, e);
     return err;
-}
-
-/* Whether a program that reads the column as floats would get features that differ by more than a few units in their last
- * place. Logarithms differ less. For buckets, see learn_moves. */
-static bool needs_double(const struct schema_input *in, double rounding)
-{
-    const double enough = 0x1p-20;
-    return (in->scale == SCALE_STANDARD || in->scale == SCALE_MIN_MAX) &&
-           rounding > enough * in->divisor;
-}
-
-/* A column with only one value is shifted to 0 and not divided. */
-static void learn_input(struct schema_input *in, const struct moments *m, double mean)
-{
-    double deviation = m->count > 0 ? sqrt(m->squares / m->count) : 0;
-    double range = m->count > 0 ? m->max - m->min : 0;
-    in->fill = in->missing == MISSING_VALUE ? in->missing_value : mean;
-    if (in->scale == SCALE_STANDARD) {
-        in->shift = mean;
-        in->divisor = deviation > 0 ? deviation : 1;
-    } else if (in->scale == SCALE_MIN_MAX) {
-        in->shift = m->count > 0 ? m->min : 0;
-        in->divisor = range > 0 ? range : 1;
-    }
-    if (in->bucketing == BUCKETS_LOG_SQUARED && m->count > 0)
-        buckets_learn_range(&in->buckets, m->min, m->max);
-    in->needs_double = needs_double(in, m->rounding);
 }
 
 /* The borders of one input, from its last round. */
@@ -802,11 +769,11 @@ enum err table_learn(struct table *t, const uint8_t *held, struct pool *pool, st
                          .whole = mem_zalloc(inputs, sizeof *l.whole),
                          .mean = mem_zalloc(inputs, sizeof *l.mean)};
     for (uint64_t i = 0; l.part && i < t->chunks * inputs; i++)
-        l.part[i] = (struct moments){.min = INFINITY, .max = -INFINITY};
+        l.part[i] = (struct number_moments){.min = INFINITY, .max = -INFINITY};
     enum err err = l.part && l.whole && l.mean ? learn_moments(&l, pool, e) : err_memory(e);
     for (uint32_t i = 0; i < inputs && !err; i++)
         if (t->schema->input[i].kind == COLUMN_NUMBER)
-            learn_input(&t->schema->input[i], &l.whole[i], l.mean[i]);
+            schema_learn_number(&t->schema->input[i], &l.whole[i], l.mean[i]);
     if (!err)
         err = learn_quantiles(&l, pool, e);
     if (!err)

@@ -98,9 +98,10 @@ static enum err ask_last_cut(struct process *p, struct errmsg *e)
     }
 }
 
-/* While the chief indexes its data, it answers nothing; when it has, it closes the connection, and is asked again. */
-static enum err fetch_index(const struct process *p, uint8_t **index, size_t *bytes,
-                            struct errmsg *e)
+/* A file of the chief's data. While the chief reads them, it answers nothing; when it has, it closes the connection, and is asked
+ * again. */
+static enum err fetch_of_chief(struct process *p, const char *file, uint8_t **data, size_t *bytes,
+                               struct errmsg *e)
 {
     enum { WAIT_MS = 24 * 3600 * 1000, PAUSE_MS = 300, CONNECTED_MS = 1000 };
     const int64_t start_ms = (int64_t)p->job.timeouts.start_s * 1000;
@@ -111,10 +112,12 @@ static enum err fetch_index(const struct process *p, uint8_t **index, size_t *by
                                       .start_ms = start_ms,
                                       .over_ms = over_ms(p)};
     int64_t heard_ms = clock_now_ms();
-    log_info("asking the chief for the index of the data (data.order: stream)");
+    log_info("asking the chief for %s (data.order: stream)", file);
     for (;;) {
         const int64_t began_ms = clock_now_ms();
-        enum err err = cut_reader_index(&reader, index, bytes, e);
+        enum err err = cut_reader_file(&reader, file, data, bytes, e);
+        p->told_over = err == ERR_STATE;
+        p->nobody_came = err == ERR_TIMEOUT && p->flags.waits;
         if (err != ERR_CLOSED && err != ERR_CORRUPT && err != ERR_REFUSED) /* of an earlier job */
             return err;
         const int64_t now_ms = clock_now_ms();
@@ -124,6 +127,23 @@ static enum err fetch_index(const struct process *p, uint8_t **index, size_t *by
             return err;
         clock_sleep_ms(PAUSE_MS);
     }
+}
+
+static enum err fetch_encoding(struct process *p, struct errmsg *e)
+{
+    uint8_t *data = NULL;
+    size_t bytes = 0;
+    enum err err = fetch_of_chief(p, CHECKPOINT_DATA_ENCODING, &data, &bytes, e);
+    char *text = err ? NULL : mem_resize(data, bytes + 1, 1);
+    if (err)
+        return err;
+    if (!text) {
+        mem_free(data);
+        return err_memory(e);
+    }
+    text[bytes] = '\0';
+    taught_learn_from_chief(&p->taught, text, bytes);
+    return ERR_OK;
 }
 
 /* The chief makes the index, or has kept it, and the other processes fetch it. */
@@ -136,11 +156,11 @@ static enum err index_stream(struct process *p, struct errmsg *e)
         enum err err = place_path(&p->checkpoints, CHECKPOINT_INDEX, kept, e);
         if (!err)
             err = files_mkdirs(p->checkpoints.where, e);
-        return err ? err : dataset_index(&p->data, kept, e);
+        if (!err)
+            err = dataset_index(&p->data, kept, e);
+        return err ? err : taught_keep(&p->job, p->data.table.schema, &p->checkpoints, e);
     }
-    enum err err = fetch_index(p, &index, &bytes, e);
-    p->told_over = err == ERR_STATE;
-    p->nobody_came = err == ERR_TIMEOUT && p->flags.waits;
+    enum err err = fetch_of_chief(p, CHECKPOINT_INDEX, &index, &bytes, e);
     if (err)
         return err;
     err = dataset_index_of_chief(&p->data, index, bytes, e);
@@ -159,12 +179,10 @@ static enum err load_model_and_index(struct process *p, struct errmsg *e)
                        "%s: --find_learning_rate does not read data.order: stream: add --set "
                        "data.order=shuffled, and --set data.train=.. with a part of the files",
                        job->file);
-    if (may_ask(p) && taught_learns(&job->data.csv)) {
-        err = ask_last_cut(p, e);
-        p->told_over = err == ERR_STATE;
-    } else if (p->cluster.is_chief) {
+    if (may_ask(p) && taught_learns(&job->data.csv))
+        err = fetch_encoding(p, e);
+    else if (p->cluster.is_chief)
         err = dataset_sample(job, taught_given(&p->taught), &seen, &p->keys, e);
-    }
     if (!err)
         err = dataset_begin_stream(&p->data, job, taught_given(&p->taught), e);
     if (err)

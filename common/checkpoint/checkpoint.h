@@ -267,7 +267,8 @@ bool cut_file_is_shard(const char *file);
 /* The same for a shard's file, with the shard's number. */
 bool cut_file_shard(const char *file, uint32_t *shard);
 bool cut_file_is_manifest(const char *file);
-/* The index of the data (data.order: stream). It is of no cut: it is an object of the place itself. */
+/* Of data.order: stream: the index of the data, and the encoding of their rows. They are of no cut, but objects of the place itself. */
 #define CHECKPOINT_INDEX "data.index"
-bool cut_file_is_index(const char *file);
+#define CHECKPOINT_DATA_ENCODING "data.encoding.json"
+bool cut_file_is_of_place(const char *file);
 bool cut_file_is_encoding(const char *file);

@@ -13,7 +13,7 @@
 
 void cut_object(char name[PLACE_NAME_MAX], uint64_t cut, const char *file)
 {
-    if (cut_file_is_index(file))
+    if (cut_file_is_of_place(file))
         (void)snprintf(name, PLACE_NAME_MAX, "%s", file);
     else
         (void)snprintf(name, PLACE_NAME_MAX, "cut-%010" PRIu64 "%s%s", cut, *file ? "/" : "", file);
@@ -135,9 +135,9 @@ bool cut_file_is_manifest(const char *file)
     return strcmp(file, CHECKPOINT_MANIFEST) == 0;
 }
 
-bool cut_file_is_index(const char *file)
+bool cut_file_is_of_place(const char *file)
 {
-    return strcmp(file, CHECKPOINT_INDEX) == 0;
+    return strcmp(file, CHECKPOINT_INDEX) == 0 || strcmp(file, CHECKPOINT_DATA_ENCODING) == 0;
 }
 
 bool cut_file_is_encoding(const char *file)

@@ -75,8 +75,8 @@ static enum err object_new(const struct place *place, const char *name, void **o
     struct chief_object *o = mem_zalloc(1, sizeof *o);
     if (!o)
         return err_set(e, ERR_NOMEM, "no memory to move %s", name);
-    if (cut_file_is_index(name)) {
-        memcpy(o->file, CHECKPOINT_INDEX, sizeof CHECKPOINT_INDEX);
+    if (cut_file_is_of_place(name)) {
+        (void)snprintf(o->file, sizeof o->file, "%.31s", name);
     } else if (sscanf(name, "cut-%" SCNu64 "/%31s", &o->cut, o->file) != 2) {
         mem_free(o);
         return err_set(e, ERR_NOTFOUND, "%s: the chief gives only files of checkpoints", name);

@@ -287,6 +287,32 @@ size_t schema_pack(const struct table_schema *s, uint32_t *cells)
     return (size_t)(to - cells) + s->wide;
 }
 
+/* Whether a program that reads the column as floats would get features that differ by more than a few units in their last
+ * place. Logarithms differ less. For buckets, see learn_moves. */
+static bool needs_double(const struct schema_input *in, double rounding)
+{
+    const double enough = 0x1p-20;
+    return (in->scale == SCALE_STANDARD || in->scale == SCALE_MIN_MAX) &&
+           rounding > enough * in->divisor;
+}
+
+void schema_learn_number(struct schema_input *in, const struct number_moments *m, double mean)
+{
+    double deviation = m->count > 0 ? sqrt(m->squares / m->count) : 0;
+    double range = m->count > 0 ? m->max - m->min : 0;
+    in->fill = in->missing == MISSING_VALUE ? in->missing_value : mean;
+    if (in->scale == SCALE_STANDARD) {
+        in->shift = mean;
+        in->divisor = deviation > 0 ? deviation : 1;
+    } else if (in->scale == SCALE_MIN_MAX) {
+        in->shift = m->count > 0 ? m->min : 0;
+        in->divisor = range > 0 ? range : 1;
+    }
+    if (in->bucketing == BUCKETS_LOG_SQUARED && m->count > 0)
+        buckets_learn_range(&in->buckets, m->min, m->max);
+    in->needs_double = needs_double(in, m->rounding);
+}
+
 float schema_scaled(const struct schema_input *in, double v)
 {
     double x = isnan(v) ? in->fill : v;

@@ -262,6 +262,15 @@ void schema_unref(struct table_schema *s);
 
 /* Number the features, once all words and buckets are known. Errors: ERR_INPUT: too many. */
 enum err schema_place_features(struct table_schema *s, struct errmsg *e) MUST_CHECK;
+/* Of the numbers of an input that are there. */
+struct number_moments {
+    double count, sum, offset, squares; /* offset and squares: sums of x - mean and of its square */
+    double min, max;
+    double rounding; /* the most that one of them changes if it becomes a float */
+};
+/* Set its shift, divisor, fill and width by the moments of all rows. If it has only one value, it is shifted to 0 and not
+ * divided. Pure. */
+void schema_learn_number(struct schema_input *in, const struct number_moments *m, double mean);
 /* The feature of a number without buckets. NaN: it is missing. */
 float schema_scaled(const struct schema_input *in, double v);
 /* Apply fills and scales to the cells of a packed row, once; the second cells of doubles stay behind it. Thread: any. */

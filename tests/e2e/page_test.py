@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# runs with others
 """The page of a job: where its address is shown, what its events say, and what people see of it in a browser (Chromium;
 without it those tests skip). GRADWIRE_SCREENSHOTS=DIR keeps pictures of each state, for people to look at."""
 import fcntl

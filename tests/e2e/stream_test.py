@@ -2,9 +2,11 @@
 # runs with others
 """data.order: stream: no process reads what it does not train on, the digest is the same for any number of workers, kills and
 resumes, and wrong input is refused by its name."""
+import json
 import pathlib
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -15,7 +17,8 @@ from cluster import BUILD, MODEL, PS, SANITIZED, SHORT, TSAN, WORKER, Process, T
 
 JOB = """name: log
 data: {format: csv, train: "DIR/day-*.csv", eval: DIR/eval.csv, order: stream, window: 64, header: names, columns: [
-  {number: {name: "I{1..3}", scale: log1p, missing: {value: 0}}}, {label: clicked}, {key: {name: "C{1..3}"}}]}
+  {number: {name: "I{1..2}", scale: log1p, missing: {value: 0}}}, {number: {name: I3, scale: standard}}, {label: clicked},
+  {key: {name: "C{1..3}"}}]}
 model:
   input: {shape: auto}
   layers:
@@ -101,12 +104,22 @@ class StreamTest(StreamCase):
         self.assertEqual(s["steps"], -(-int(ROWS * 0.7) // 40))
         self.assertIn("auc", s["eval"])
 
+    def test_scales_and_means_are_learned_from_all_rows(self):
+        numbers = [int(row.split(",")[3]) for day in range(3)
+                   for row in (self.tmp / f"day-{day}.csv").read_text().split()[1:] if row.split(",")[3]]
+        self.train("--ps=1", "--workers=2", keys={"training.epochs": 1})
+        columns = {c["name"]: c for c in json.loads((self.out / "model/encoding.json").read_text())["columns"]}
+        learned = columns["I3"]["number"]
+        self.assertAlmostEqual(learned["shift"], statistics.fmean(numbers), places=9)
+        self.assertAlmostEqual(learned["divisor"], statistics.pstdev(numbers), places=9)
+        self.assertEqual(learned["missing"], learned["shift"])
+
     @unittest.skipIf(SANITIZED, "slow, and has no other threads than the rest")
-    def test_an_earlier_job_s_encoding_is_used_where_columns_learn(self):
-        text = self.JOB.read_text()
-        self.JOB.write_text(text.replace("scale: log1p, missing: {value: 0}", "scale: standard"))
+    def test_an_earlier_job_s_encoding_is_used_where_words_are_learned(self):
+        self.JOB.write_text(self.JOB.read_text().replace('{key: {name: "C{1..3}"}}', '{category: C1}, {key: {name: "C{2..3}"}}')
+                            .replace('inputs: "C{1..3}"', 'inputs: "C{2..3}"').replace('inputs: "I{1..3}"', "inputs: [I1, I2, I3, C1]"))
         why = self.train("--ps=1", "--workers=2", code=2, out=self.tmp / "none").stderr()
-        self.assertIn("column I1 would learn from them its scale", why)
+        self.assertIn("column C1 would learn its words", why)
         self.train("--ps=1", "--workers=1", keys={"data.order": "shuffled", "data.window": None,
                                                   "data.train": self.tmp / "day-1.csv"}, job=self.shuffled())
         s = self.train("--ps=1", "--workers=2", keys={"checkpoint.run": "next", "data.encoding": "keep"})
@@ -232,10 +245,10 @@ class LargeTest(StreamCase):
             read, memory = self.watch(job)
             digests.add(job.summary()["digest"])
             parts = [round(read[f"worker-{i}"] / self.bytes, 2) for i in range(workers)]
-            # the chief alone looks at the beginning, and indexes; a window is read with the cells at its ends
+            # the chief alone looks at the beginning, indexes, and learns; a window is read with the cells at its ends
             for part in parts[1:]:
                 self.assertLess(part, 1.6 / workers)
-            self.assertLess(parts[0], 1 + (1.6 + 32e6 / self.bytes) / 1)
+            self.assertLess(parts[0], 2 + 1.6 + 32e6 / self.bytes)
             self.assertLess(max(memory[f"worker-{i}"] for i in range(workers)), 80 << 10)
         self.assertEqual(len(digests), 1)
 

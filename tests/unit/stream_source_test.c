@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -353,7 +354,7 @@ static struct counting *count_reads(struct fixture *f)
     struct counting *c = calloc(1, sizeof *c);
     assert_non_null(c);
     c->of = f->reader;
-    c->reader = (struct row_reader){&type, c->of->schema, c->of->rows, c->of->may_be_bad};
+    c->reader = (struct row_reader){&type, c->of->schema, c->of->rows, c->of->may_be_bad, false};
     stream_source_free(f->source);
     f->reader = &c->reader;
     must(f, open_source(f, 1 << 30));
@@ -425,6 +426,46 @@ static void blocks_are_those_of_a_load_of_all_rows(void **state)
         assert_true(same_leaf(&got, &wanted, f.d.features));
     }
     buffers_free(&b);
+    teardown(&f);
+}
+
+/* ---- what rows teach ---- */
+
+/* The input of a schema that the rows of a reader have taught. */
+static struct schema_input learned_by(struct fixture *f, uint32_t threads)
+{
+    struct table_schema *s;
+    struct row_reader *reader;
+    struct pool *pool;
+    must(f, schema_of_job(&s, &f->job, &f->e));
+    must(f, schema_place_features(s, &f->e));
+    const struct reading r = {.job = &f->job, .schema = s};
+    must(f, csv_index_reader(&reader, &r, &f->x, &f->paths, &f->e));
+    must(f, pool_new(&pool, threads, &f->e));
+    must(f, stream_learn(reader, pool, &f->e));
+    const struct schema_input in = s->input[0];
+    pool_free(pool);
+    reader->type->free(reader);
+    schema_unref(s);
+    return in;
+}
+
+static void numbers_teach_what_a_load_of_all_rows_learns_with_any_number_of_threads(void **state)
+{
+    (void)state;
+    enum { LINES = 30000 }; /* more than two blocks */
+    struct fixture f;
+    setup(&f, true, LINES, "skip");
+    f.job.data.csv.bad_rows_max = LINES;
+    load(&f);
+    must(&f, stream(&f, 40, 1 << 30));
+    const struct schema_input *whole = &f.d.table.schema->input[0];
+    const struct schema_input one = learned_by(&f, 1), three = learned_by(&f, 3);
+    assert_true(f.d.rows > 2 * 16384);
+    assert_true(one.shift == three.shift && one.divisor == three.divisor && one.fill == three.fill);
+    assert_true(fabs(one.shift - whole->shift) < 1e-12 * whole->shift);
+    assert_true(fabs(one.divisor - whole->divisor) < 1e-12 * whole->divisor);
+    assert_true(one.fill == one.shift && one.needs_double == whole->needs_double);
     teardown(&f);
 }
 
@@ -674,6 +715,7 @@ int main(void)
         cmocka_unit_test(a_process_reads_the_rows_of_its_lanes_once_an_epoch),
         cmocka_unit_test(a_source_ends_while_a_group_that_cannot_be_read_is_read),
         cmocka_unit_test(blocks_are_those_of_a_load_of_all_rows),
+        cmocka_unit_test(numbers_teach_what_a_load_of_all_rows_learns_with_any_number_of_threads),
         cmocka_unit_test(lanes_that_do_not_fit_the_memory_are_refused),
         cmocka_unit_test(a_file_that_changes_is_refused_by_its_name),
         cmocka_unit_test(memory_that_runs_out_is_an_error_that_passes),

@@ -306,7 +306,7 @@ enum err store_server_get(struct store_server *k, struct store_peer *peer,
                           const Gradwire__StoreGet *m)
 {
     bool known = cut_file_is_shard(m->file) || cut_file_is_manifest(m->file) ||
-                 cut_file_is_encoding(m->file) || cut_file_is_index(m->file);
+                 cut_file_is_encoding(m->file) || cut_file_is_of_place(m->file);
     enum err err = admit(peer, known, m->file);
     if (err)
         return err;

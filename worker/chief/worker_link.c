@@ -45,7 +45,7 @@ static void worker_link_send_off(struct worker_link *g, Gradwire__HelloReply *m,
 static enum err worker_link_get(struct worker_link *g, const Gradwire__StoreGet *m)
 {
     if (!cut_file_is_manifest(m->file) && !cut_file_is_encoding(m->file) &&
-        !cut_file_is_index(m->file))
+        !cut_file_is_of_place(m->file))
         return ERR_PROTO;
     return store_server_get(&g->host->store_server, &g->store, m);
 }

@@ -19,7 +19,7 @@ struct fetch {
     char chief[300], refusal[300]; /* the last one of ps 0; "": it has answered since */
     bool job_over;                 /* ps 0 reports that, and knows no chief */
     uint64_t cut;
-    bool index; /* that is fetched, and no cut */
+    const char *file; /* of the place that is fetched, and no cut; NULL: the cut's encoding */
     struct conn *conn;
     ProtobufCMessage *message;
     uint16_t type;
@@ -180,7 +180,7 @@ static void on_chief(struct fetch *f, const Gradwire__HelloReply *m)
 {
     if (f->cut == CUT_READER_ANY)
         f->cut = m->cut - 1;
-    if (f->cut == CUT_READER_ANY && !f->index)
+    if (f->cut == CUT_READER_ANY && !f->file)
         end(f, err_set(f->e, ERR_NOTFOUND, "the chief has no checkpoint"));
     f->greeted = true;
     loop_stop(&f->loop);
@@ -320,8 +320,8 @@ static enum err talk(struct fetch *f, struct manifest *m, uint8_t **data, size_t
     enum err err = greet(f);
     if (err)
         return err;
-    if (f->index)
-        err = place_get(&f->place.place, CHECKPOINT_INDEX, SIZE_MAX / 2, data, bytes, &why);
+    if (f->file)
+        err = place_get(&f->place.place, f->file, SIZE_MAX / 2, data, bytes, &why);
     else if (!(err = read_cut(f, m, &text, &why)))
         *data = (uint8_t *)text;
     if (err && f->over)
@@ -344,11 +344,11 @@ static void stop(struct fetch *f)
     chief_place_close(&f->place);
 }
 
-/* m NULL: the index. */
-static enum err fetch(const struct cut_reader *r, struct manifest *m, uint8_t **data, size_t *bytes,
-                      struct errmsg *e)
+/* m NULL: a file of the place. */
+static enum err fetch(const struct cut_reader *r, const char *file, struct manifest *m,
+                      uint8_t **data, size_t *bytes, struct errmsg *e)
 {
-    struct fetch f = {.of = r, .cut = r->cut, .index = !m, .e = e};
+    struct fetch f = {.of = r, .cut = r->cut, .file = file, .e = e};
     enum err err = loop_init(&f.loop);
     if (!err) {
         err = mailbox_init(&f.letters, &f.loop, on_letter, &f);
@@ -368,14 +368,14 @@ enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char *
                           struct errmsg *e)
 {
     uint8_t *data = NULL;
-    enum err err = fetch(r, m, &data, NULL, e);
+    enum err err = fetch(r, NULL, m, &data, NULL, e);
     if (!err)
         *text = (char *)data;
     return err;
 }
 
-enum err cut_reader_index(const struct cut_reader *r, uint8_t **data, size_t *bytes,
-                          struct errmsg *e)
+enum err cut_reader_file(const struct cut_reader *r, const char *file, uint8_t **data,
+                         size_t *bytes, struct errmsg *e)
 {
-    return fetch(r, NULL, data, bytes, e);
+    return fetch(r, file, NULL, data, bytes, e);
 }

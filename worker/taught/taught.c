@@ -171,6 +171,28 @@ static void take_from_chief(struct taught *t, const struct job *job, const struc
     t->there = true;
 }
 
+enum err taught_keep(const struct job *job, const struct table_schema *s,
+                     const struct place *checkpoints, struct errmsg *e)
+{
+    char kept[FILES_PATH_MAX], *text = NULL;
+    enum err err = place_path(checkpoints, CHECKPOINT_DATA_ENCODING, kept, e);
+    if (!err)
+        err = export_encoding_text(job, s, &text, e);
+    if (!err)
+        err = files_write(kept, text, strlen(text), e);
+    free(text);
+    return err;
+}
+
+void taught_learn_from_chief(struct taught *t, char *take_text, size_t bytes)
+{
+    taught_close(t);
+    (void)snprintf(t->from, sizeof t->from, "the chief's data");
+    t->text = take_text;
+    t->given = (struct encoding_given){.text = take_text, .bytes = bytes, .from = t->from};
+    t->there = true;
+}
+
 /* Check that the chief's cut belongs to our job and our data. The chief has compared that of an earlier release. */
 static enum err check_chiefs(const struct job *job, const struct manifest *m,
                              const struct contents *contents, struct errmsg *e)

@@ -36,6 +36,11 @@ enum err taught_find(struct taught *t, const struct job *job, const char *output
 enum err taught_ask(struct taught *t, const struct job *job, const struct cluster *cluster,
                     const char *chief, uint64_t cut, const struct contents *contents,
                     int64_t over_ms, struct errmsg *e) MUST_CHECK;
+/* The chief keeps the encoding of its rows for workers that have no cut (data.order: stream). Errors: ERR_IO; ERR_NOMEM. */
+enum err taught_keep(const struct job *job, const struct table_schema *s,
+                     const struct place *checkpoints, struct errmsg *e) MUST_CHECK;
+/* In a worker: its text, as fetched from the chief. take_text moves. */
+void taught_learn_from_chief(struct taught *t, char *take_text, size_t bytes);
 /* True if the training part teaches something about these columns. */
 bool taught_learns(const struct job_csv *csv);
 /* NULL: the training part teaches the encoding, by the present arithmetic. */

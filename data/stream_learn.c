@@ -1,0 +1,162 @@
+/* The lessons of all rows of a stream about their numbers, in one pass: means for missing ones, and scales.
+ *
+ * Happy path: each thread takes the next block of rows and sums its numbers; the moments of blocks are joined in the order of the
+ * rows. So neither the number of threads nor the way in which the rows are read changes a bit of the result. Moments within a
+ * block: Welford 1962, "Note on a method for calculating corrected sums of squares and products"; of two blocks: Chan, Golub and
+ * LeVeque 1983, "Algorithms for computing the sample variance".
+ * Failure modes: rows cannot be read: the first error in the order of the rows ends the pass. */
+#include <math.h>
+#include <pthread.h>
+
+#include "common/base/mem.h"
+#include "common/process/process_state.h"
+#include "data/readers.h"
+
+enum { BLOCK_ROWS = 1 << 14 };
+
+/* Of the numbers of one input, in a block or in all blocks so far. */
+struct spread {
+    double count, mean, squares; /* squares: of the distances from the mean */
+    double min, max, rounding;   /* as in struct number_moments */
+};
+
+struct lesson {
+    struct row_reader *reader;
+    struct spread *whole; /* (inputs) */
+    pthread_mutex_t lock; /* of all below, and of `whole` */
+    pthread_cond_t joined;
+    uint64_t next, joins; /* blocks: to be read, and joined */
+    enum err err;
+    struct errmsg e; /* the first error in the order of the rows */
+};
+
+static void clear_spreads(struct spread *of, uint32_t inputs)
+{
+    for (uint32_t i = 0; i < inputs; i++)
+        of[i] = (struct spread){.min = INFINITY, .max = -INFINITY};
+}
+
+static void add_to_spread(struct spread *s, double v)
+{
+    const double off = v - s->mean, rounding = fabs((double)(float)v - v);
+    s->count++;
+    s->mean += off / s->count;
+    s->squares += off * (v - s->mean);
+    s->min = v < s->min ? v : s->min;
+    s->max = v > s->max ? v : s->max;
+    s->rounding = rounding > s->rounding ? rounding : s->rounding;
+}
+
+static void join_spread(struct spread *all, const struct spread *next)
+{
+    const double count = all->count + next->count, off = next->mean - all->mean;
+    if (next->count == 0)
+        return;
+    all->squares += next->squares + off * off * (all->count * next->count / count);
+    all->mean += off * (next->count / count);
+    all->count = count;
+    all->min = fmin(all->min, next->min);
+    all->max = fmax(all->max, next->max);
+    all->rounding = fmax(all->rounding, next->rounding);
+}
+
+struct block {
+    const struct row_reader *reader;
+    struct spread *of; /* (inputs) */
+};
+
+static enum err add_numbers(void *ctx, const uint32_t *cells, size_t n, bool bad, struct errmsg *e)
+{
+    (void)n, (void)e;
+    struct block *b = ctx;
+    const uint32_t *high = schema_high_cells(b->reader->schema, cells);
+    for (uint32_t i = 0; i < b->reader->schema->inputs && !bad; i++) {
+        const double v = b->reader->schema->input[i].kind == COLUMN_NUMBER
+                             ? schema_number(b->reader->schema, cells, high, i)
+                             : NAN;
+        if (!isnan(v))
+            add_to_spread(&b->of[i], v);
+    }
+    return ERR_OK;
+}
+
+/* The rows of block `block`. False: there is none, or an error has occurred. */
+static bool next_block(struct lesson *l, uint64_t *block)
+{
+    pthread_mutex_lock(&l->lock);
+    const bool more = !l->err && l->next * BLOCK_ROWS < l->reader->rows;
+    *block = l->next;
+    l->next += more;
+    pthread_mutex_unlock(&l->lock);
+    return more;
+}
+
+static void join_block(struct lesson *l, uint64_t block, const struct spread *of, enum err err,
+                       const struct errmsg *e)
+{
+    pthread_mutex_lock(&l->lock);
+    while (l->joins != block)
+        pthread_cond_wait(&l->joined, &l->lock);
+    if (!l->err && err)
+        l->err = err_set(&l->e, err, "%s", e->text);
+    for (uint32_t i = 0; i < l->reader->schema->inputs && !l->err; i++)
+        join_spread(&l->whole[i], &of[i]);
+    l->joins++;
+    pthread_cond_broadcast(&l->joined);
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void learn_blocks(void *ctx, uint32_t thread)
+{
+    struct lesson *l = ctx;
+    const uint32_t inputs = l->reader->schema->inputs;
+    struct block b = {l->reader, mem_zalloc(inputs, sizeof *b.of)};
+    uint64_t block;
+    (void)thread;
+    while (next_block(l, &block)) {
+        struct errmsg e = {""};
+        const uint64_t first = block * BLOCK_ROWS, left = l->reader->rows - first;
+        enum err err = b.of ? ERR_OK : err_memory(&e);
+        if (!err) {
+            clear_spreads(b.of, inputs);
+            err = l->reader->type->read(l->reader, first,
+                                        first + (left < BLOCK_ROWS ? left : BLOCK_ROWS),
+                                        add_numbers, &b, &e);
+        }
+        join_block(l, block, b.of, err, &e);
+    }
+    mem_free(b.of);
+}
+
+static void teach_number(struct schema_input *in, const struct spread *s)
+{
+    const struct number_moments m = {.count = s->count,
+                                     .squares = s->squares,
+                                     .min = s->min,
+                                     .max = s->max,
+                                     .rounding = s->rounding};
+    if (in->kind != COLUMN_NUMBER)
+        return;
+    schema_learn_number(in, &m, s->count > 0 ? s->mean : 0);
+    in->needs_double |= in->bucketing != BUCKETS_NONE; /* whether floats are enough is not known */
+}
+
+enum err stream_learn(struct row_reader *reader, struct pool *pool, struct errmsg *e)
+{
+    const uint32_t inputs = reader->schema->inputs;
+    struct lesson l = {.reader = reader, .whole = mem_zalloc(inputs, sizeof *l.whole)};
+    if (!l.whole)
+        return err_memory(e);
+    clear_spreads(l.whole, inputs);
+    pthread_mutex_init(&l.lock, NULL);
+    pthread_cond_init(&l.joined, NULL);
+    reader->raw = true;
+    pool_run(pool, learn_blocks, &l);
+    reader->raw = false;
+    for (uint32_t i = 0; i < inputs && !l.err; i++)
+        teach_number(&reader->schema->input[i], &l.whole[i]);
+    pthread_cond_destroy(&l.joined);
+    pthread_mutex_destroy(&l.lock);
+    mem_free(l.whole);
+    return l.err ? err_set(e, l.err, "%s", l.e.text) : schema_place_features(reader->schema, e);
+}

@@ -12,8 +12,6 @@
 #include "common/process/process_state.h"
 #include "data/readers.h"
 
-enum { BLOCK_ROWS = 1 << 14 };
-
 /* Of the numbers of one input, in a block or in all blocks so far. */
 struct spread {
     double count, mean, squares; /* squares: of the distances from the mean */
@@ -22,6 +20,7 @@ struct spread {
 
 struct lesson {
     struct row_reader *reader;
+    uint64_t block_rows;
     struct spread *whole; /* (inputs) */
     pthread_mutex_t lock; /* of all below, and of `whole` */
     pthread_cond_t joined;
@@ -84,7 +83,7 @@ static enum err add_numbers(void *ctx, const uint32_t *cells, size_t n, bool bad
 static bool next_block(struct lesson *l, uint64_t *block)
 {
     pthread_mutex_lock(&l->lock);
-    const bool more = !l->err && l->next * BLOCK_ROWS < l->reader->rows;
+    const bool more = !l->err && l->next * l->block_rows < l->reader->rows;
     *block = l->next;
     l->next += more;
     pthread_mutex_unlock(&l->lock);
@@ -115,13 +114,12 @@ static void learn_blocks(void *ctx, uint32_t thread)
     (void)thread;
     while (next_block(l, &block)) {
         struct errmsg e = {""};
-        const uint64_t first = block * BLOCK_ROWS, left = l->reader->rows - first;
+        const uint64_t first = block * l->block_rows, left = l->reader->rows - first;
+        const uint64_t rows = left < l->block_rows ? left : l->block_rows;
         enum err err = b.of ? ERR_OK : err_memory(&e);
         if (!err) {
             clear_spreads(b.of, inputs);
-            err = l->reader->type->read(l->reader, first,
-                                        first + (left < BLOCK_ROWS ? left : BLOCK_ROWS),
-                                        add_numbers, &b, &e);
+            err = l->reader->type->read(l->reader, first, first + rows, add_numbers, &b, &e);
         }
         join_block(l, block, b.of, err, &e);
     }
@@ -141,10 +139,12 @@ static void teach_number(struct schema_input *in, const struct spread *s)
     in->needs_double |= in->bucketing != BUCKETS_NONE; /* whether floats are enough is not known */
 }
 
-enum err stream_learn(struct row_reader *reader, struct pool *pool, struct errmsg *e)
+enum err stream_learn(struct row_reader *reader, uint64_t block_rows, struct pool *pool,
+                      struct errmsg *e)
 {
     const uint32_t inputs = reader->schema->inputs;
-    struct lesson l = {.reader = reader, .whole = mem_zalloc(inputs, sizeof *l.whole)};
+    struct lesson l = {
+        .reader = reader, .block_rows = block_rows, .whole = mem_zalloc(inputs, sizeof *l.whole)};
     if (!l.whole)
         return err_memory(e);
     clear_spreads(l.whole, inputs);

@@ -556,7 +556,7 @@ static enum err learn_numbers(struct stream_rows *s, struct pool *pool, struct e
     if (err)
         return err;
     log_info("reading all rows of data.train, whose numbers teach their scales and means");
-    err = stream_learn(reader, pool, e);
+    err = stream_learn(reader, STREAM_LEARN_ROWS, pool, e);
     reader->type->free(reader);
     return err;
 }

@@ -1692,7 +1692,8 @@ static const char *lesson(const struct schema_input *in)
 {
     if (in->kind == COLUMN_CATEGORY)
         return in->learns ? "its words: list them (vocabulary), or make it a key" : NULL;
-    return in->bucketing == BUCKETS_QUANTILES ? "its quantiles: set borders" : NULL;
+    const bool borders = in->bucketing == BUCKETS_BORDERS || in->bucketing == BUCKETS_NONE;
+    return borders ? NULL : "its buckets, by which the model has its features: set borders";
 }
 
 bool dataset_cannot_learn(const struct table_schema *s, struct errmsg *why)
@@ -1703,7 +1704,7 @@ bool dataset_cannot_learn(const struct table_schema *s, struct errmsg *why)
             continue;
         (void)err_set(why, ERR_INPUT,
                       "with data.order: stream means and scales of numbers are learned, but no "
-                      "words and quantiles, and column %s would learn %s; or train on a part of "
+                      "words and buckets, and column %s would learn %s; or train on a part of "
                       "the data in data.order: shuffled, and continue with another checkpoint.run "
                       "and data.encoding: keep",
                       s->input[i].name[0] ? SHOWN(s->input[i].name) : "without a name", what);

@@ -174,12 +174,14 @@ enum err dataset_sample(struct job *job, const struct encoding_given *given,
 /* Whether the columns learn something from all rows that a stream does not learn; *why: what, and what to do. */
 bool dataset_cannot_learn(const struct table_schema *s, struct errmsg *why);
 /* Find the files, and the meaning of their rows: by an encoding, or (given NULL) by the columns, of whose numbers dataset_index learns
- * the rest. Then call dataset_index or dataset_index_of_chief, and dataset_open_stream. The job and `given` must outlive *d. On any error the caller closes *d. Errors:
- * ERR_INPUT: a column would learn, or differs from the checkpoint's; those of paths_expand. */
+ * the rest. Then call dataset_index or dataset_index_of_chief, and dataset_open_stream. The job and `given` must outlive *d. On any
+ * error the caller closes *d. Errors: ERR_INPUT: a column would learn words or buckets, or differs from the given encoding;
+ * those of paths_expand. */
 enum err dataset_begin_stream(struct dataset *d, const struct job *job,
                               const struct encoding_given *given, struct errmsg *e) MUST_CHECK;
-/* Index the files (csv_index), with all of the job's threads, and read all rows once more if their numbers teach something. kept: a path, which then has the index. Errors: ERR_INPUT, also if
- * data.memory_mb has no room for the windows; ERR_IO; ERR_NOMEM. They name the file. */
+/* Index the files (csv_index), with all of the job's threads, and read all rows once more if their numbers teach something. kept: a
+ * path, which then has the index. Errors: ERR_INPUT, also if data.memory_mb has no room for the windows; ERR_IO; ERR_NOMEM. They
+ * name the file. */
 enum err dataset_index(struct dataset *d, const char *kept, struct errmsg *e) MUST_CHECK;
 /* The same with the bytes of the chief's index. Errors: as csv_index_of_chief. */
 enum err dataset_index_of_chief(struct dataset *d, const uint8_t *index, size_t bytes,

@@ -133,10 +133,9 @@ static void teach_number(struct schema_input *in, const struct spread *s)
                                      .min = s->min,
                                      .max = s->max,
                                      .rounding = s->rounding};
-    if (in->kind != COLUMN_NUMBER)
-        return;
-    schema_learn_number(in, &m, s->count > 0 ? s->mean : 0);
-    in->needs_double |= in->bucketing != BUCKETS_NONE; /* whether floats are enough is not known */
+    if (in->kind == COLUMN_NUMBER &&
+        in->bucketing == BUCKETS_NONE) /* buckets that are given learn nothing */
+        schema_learn_number(in, &m, s->count > 0 ? s->mean : 0);
 }
 
 enum err stream_learn(struct row_reader *reader, uint64_t block_rows, struct pool *pool,

@@ -535,16 +535,16 @@ static bool has_headers(const struct stream_rows *s)
     return s->reading.job->data.csv.header != HEADER_NONE;
 }
 
-/* Numbers without an encoding: whether one has a scale, a range or a fill to learn. */
+/* Numbers without an encoding: whether one has a scale or a fill to learn. */
 static bool has_lessons(const struct stream_rows *s)
 {
     const bool given = encoding_given_teaches(s->reading.given);
     bool has = false;
     for (uint32_t i = 0; i < s->reading.schema->inputs && !given; i++) {
         const struct schema_input *in = &s->reading.schema->input[i];
-        has |= in->kind == COLUMN_NUMBER && in->bucketing != BUCKETS_BORDERS &&
-               (in->bucketing != BUCKETS_NONE || in->missing == MISSING_MEAN ||
-                in->scale == SCALE_STANDARD || in->scale == SCALE_MIN_MAX);
+        has |= in->kind == COLUMN_NUMBER && in->bucketing == BUCKETS_NONE &&
+               (in->missing == MISSING_MEAN || in->scale == SCALE_STANDARD ||
+                in->scale == SCALE_MIN_MAX);
     }
     return has;
 }

@@ -440,6 +440,23 @@ class ArrivalTest(TrainCase):
         worker.process.terminate()
         worker.wait(143)
 
+    def test_a_worker_that_waits_does_not_count_the_time_for_which_a_chief_reads_its_data(self):
+        ps, at_ps = self.server()
+        worker = Process(self, [WORKER, "--job_name=worker", "--task_index=1", f"--ps_hosts={at_ps}", "--worker_hosts=127.0.0.1:1,127.0.0.1:2",
+                                f"--job={self.JOB}", f"--output={self.out}", *self.sets({"timeouts.start_s": 2})], "worker")
+        hello, peer = {}, wire.Peer.__new__(wire.Peer)
+        while hello.get(5) != 1:  # before, it is an arrival
+            peer.s, _ = ps.accept()
+            self.addCleanup(peer.s.close)
+            with contextlib.suppress(EOFError, ConnectionResetError):
+                hello = wire.fields_of(peer.hear()[1])
+        self.assertEqual(hello.get(43), 1)
+        for _ in range(8):  # twice as long as start_s
+            peer.send(wire.frame(wire.HELLO_REPLY, {17: 1}))
+            time.sleep(0.5)
+        self.assertIsNone(worker.process.poll(), worker.log())
+        self.assertIn("was not available for 2 s (timeouts.start_s)", worker.wait(1).last_line())
+
 
 class ToldToGoCase(wire.PsCase):
     def setUp(self):

@@ -120,6 +120,10 @@ class StreamTest(StreamCase):
                             .replace('inputs: "C{1..3}"', 'inputs: "C{2..3}"').replace('inputs: "I{1..3}"', "inputs: [I1, I2, I3, C1]"))
         why = self.train("--ps=1", "--workers=2", code=2, out=self.tmp / "none").stderr()
         self.assertIn("column C1 would learn its words", why)
+        buckets = {"data.columns": "[ignore: I1, ignore: I2, {number: {name: I3, buckets: log_squared}}, label: clicked, {key: {name: 'C{1..3}'}}]",
+                   "model.layers": "[{linear: {inputs: 'C{1..3}', name: wide}}, {dense: {inputs: I3, units: 1, name: d}}, add: [wide, d], sigmoid]"}
+        why = self.train("--ps=1", "--workers=2", code=2, keys=buckets, out=self.tmp / "none").stderr()
+        self.assertIn("column I3 would learn its buckets", why)
         self.train("--ps=1", "--workers=1", keys={"data.order": "shuffled", "data.window": None,
                                                   "data.train": self.tmp / "day-1.csv"}, job=self.shuffled())
         s = self.train("--ps=1", "--workers=2", keys={"checkpoint.run": "next", "data.encoding": "keep"})

@@ -88,6 +88,10 @@ struct sim_config {
     uint32_t kept_bytes; /* of rows that a cut may keep at a time; 0: as in a real ps */
     uint32_t unseen_steps[SIM_TABLES]; /* eviction; 0: rows stay */
     bool turns; /* each chief that starts says otherwise whether there is a round; it never clips */
+    struct {
+        uint64_t rows; /* 0: none */
+        uint32_t window, mix;
+    } stream;
 };
 
 struct sim;
@@ -403,6 +407,7 @@ struct sim_worker {
     int exit_code;
     struct local *local; /* geo */
     struct push_codec *codec;
+    struct numbered *stream; /* NULL: none */
     struct row_values rows[2]; /* of the present task, and of the next one */
     uint32_t rows_now;         /* which of them the task has */
     struct row_values *asked;
@@ -562,6 +567,21 @@ void sim_async_rows_sent(struct sim_thread *t, const struct shard_peer *to);
 void sim_async_rows_pushing(struct sim_thread *t);
 void sim_async_rows_pushed(struct sim_thread *t, const struct shard_peer *from,
                            const Gradwire__RowsPush *m, struct buffer *body, uint64_t bytes);
+
+/* ---- sim_stream.c: data.order: stream ---- */
+
+/* Over all runs of the program: the rows of all leaves that were compared. */
+struct sim_stream_seen {
+    uint64_t rows;
+};
+extern struct sim_stream_seen sim_stream_seen;
+
+/* The rows and windows of a stream, at random; the epochs become longer. */
+void sim_stream_random(struct sim_config *c);
+void sim_stream_start(struct sim_worker *k);
+void sim_stream_stop(struct sim_worker *k);
+/* The worker computes a task: its rows are those that the contract names. */
+void sim_stream_take(struct sim_worker *k, const struct session_task *t);
 
 /* ---- sim_backup.c: which leaves each step is made of, where that is decided as the job runs ---- */
 

@@ -752,6 +752,7 @@ static void start_task(struct sim_worker *k, const struct session_task *t)
     }
     sim_trace(sim_of(k), "worker %u computes %" PRIu64 ", leaves %u + %u (%u runs)", k->proc.index,
               t->name, t->first[0], t->count[0], t->runs);
+    sim_stream_take(k, t);
     sim_flaw_take(sim_of(k), k, t);
     if (!guard(k))
         return;
@@ -989,6 +990,7 @@ void sim_worker_start(struct sim *sim, struct sim_worker *k)
     k->w = mem_floats(sim->config.elems);
     k->averages = k->proc.index == 0 ? mem_floats(sim->config.elems) : NULL;
     start_local(sim, k);
+    sim_stream_start(k);
     k->asked = NULL;
     for (int i = 0; i < 2; i++)
         row_values_init(&k->rows[i],
@@ -1026,6 +1028,7 @@ void sim_worker_stop(struct sim *sim, struct sim_worker *k)
     unreached_close(&k->unreached);
     local_free(k->local);
     k->local = NULL;
+    sim_stream_stop(k);
     mem_free(k->w);
     mem_free(k->averages);
     k->w = k->averages = NULL;

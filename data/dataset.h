@@ -173,6 +173,9 @@ enum err dataset_sample(struct job *job, const struct encoding_given *given,
                         struct errmsg *e) MUST_CHECK;
 /* Whether the columns learn something from all rows that a stream does not learn; *why: what, and what to do. */
 bool dataset_cannot_learn(const struct table_schema *s, struct errmsg *why);
+/* The order of the job's stream of so many rows. */
+struct lanes;
+void stream_lanes(struct lanes *l, const struct job *job, uint64_t rows);
 /* Find the files, and the meaning of their rows: by an encoding, or (given NULL) by the columns, of whose numbers dataset_index learns
  * the rest. Then call dataset_index or dataset_index_of_chief, and dataset_open_stream. The job and `given` must outlive *d. On any
  * error the caller closes *d. Errors: ERR_INPUT: a column would learn words or buckets, or differs from the given encoding;

@@ -38,6 +38,8 @@ struct source_type {
     /* The leaves that come next, as loader_want. NULL: the source need not know. */
     void (*want)(struct source *s, uint64_t id, uint64_t end_id, uint32_t first_leaf,
                  uint32_t leaves);
+    /* Batch `id` is likely to come after those; 0: unknown. NULL: the source need not know. */
+    void (*soon)(struct source *s, uint64_t id);
 };
 
 /* Part of each type's own struct. The opener of a source closes it, and others borrow it. Its fields do not change. */

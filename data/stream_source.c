@@ -1,7 +1,8 @@
 /* Rows of a stream as a source: it holds the groups of windows that its leaves come from (data/core/order.h), and nothing else.
  *
  * Happy path: a leaf needs rows of one group of its lane. It is there: the source's own thread has read it ahead, while leaves
- * came from the group before it. Each lane has two groups at most: the present one, and the next.
+ * came from the group before it. Each lane has two groups at most: the present one, and the next: where batches are leased, that
+ * of the next lease.
  *
  * Failure modes: the group is not there, as after a takeover or in the first step: the caller reads it, or waits for the thread
  * that does. Another lane's leaves are wanted from now on: the groups of lanes that are not wanted are dropped. There is
@@ -38,8 +39,7 @@ struct group {
 struct lane {
     struct group group[2];
     bool wanted;
-    uint64_t
-        place; /* groups from the job's beginning to the one that a leaf needed last; its slot is place % 2 */
+    uint64_t place; /* groups from the job's beginning to the one that a leaf needed last */
 };
 
 struct stream {
@@ -53,7 +53,8 @@ struct stream {
         lock; /* of all below; the cells of a group belong to its reader, and then to all */
     pthread_cond_t work, changed;
     bool quit;
-    uint64_t end_id;     /* of the batches that are wanted */
+    uint64_t id, end_id; /* of the batches that are wanted */
+    uint64_t soon_id;    /* the one after them; 0: unknown */
     uint64_t held_bytes; /* of groups, those that are being read among them */
     uint64_t row_bytes;  /* of a row, as far as rows are known */
     uint64_t bad, bad_rows_max;
@@ -198,10 +199,18 @@ static enum err read_group(struct stream *s, uint32_t lane, struct group *g, uin
 
 /* ---- a leaf ---- */
 
-/* The slot of a group; a lane with one group has one slot. */
-static struct group *lane_slot(const struct stream *s, uint32_t lane, uint64_t place)
+static bool has_group(const struct group *g, uint64_t number)
 {
-    return &s->lane[lane].group[groups_of(s, lane) > 1 ? place % 2 : 0];
+    return g->state != GROUP_EMPTY && g->number == number;
+}
+
+/* The slot of a group, or for it: not that of the group `stays`. */
+static struct group *lane_slot(struct lane *l, uint64_t number, uint64_t stays)
+{
+    struct group *g = l->group;
+    if (has_group(&g[0], number) || has_group(&g[1], number))
+        return &g[!has_group(&g[0], number)];
+    return &g[has_group(&g[0], stays)];
 }
 
 /* Drop the lane's other group if both do not fit. */
@@ -217,18 +226,21 @@ static void make_way(struct stream *s, uint32_t lane, const struct group *g, uin
 static enum err acquire_group(struct stream *s, uint32_t lane, uint64_t place, struct group **out,
                               struct errmsg *e)
 {
+    struct lane *l = &s->lane[lane];
     const uint64_t number = place % groups_of(s, lane);
-    struct group *g = lane_slot(s, lane, place);
     enum err err = ERR_OK;
     pthread_mutex_lock(&s->lock);
-    s->lane[lane].place = place;
+    const uint64_t last = l->place % groups_of(s, lane);
+    struct group *g = lane_slot(l, number, last);
+    l->place = place;
     while (!err && !(g->state == GROUP_READY && g->number == number)) {
         if (g->state == GROUP_READING || g->users) {
             pthread_cond_wait(&s->changed, &s->lock);
-            continue;
+        } else {
+            make_way(s, lane, g, number);
+            err = read_group(s, lane, g, number, e);
         }
-        make_way(s, lane, g, number);
-        err = read_group(s, lane, g, number, e);
+        g = lane_slot(l, number, last);
     }
     g->users += !err;
     pthread_cond_signal(&s->work);
@@ -270,7 +282,8 @@ static enum err stream_leaf(struct source *of, uint64_t id, uint32_t leaf,
 {
     struct stream *s = (struct stream *)of;
     const struct lanes *l = &s->lanes;
-    const uint64_t before = id / lanes_batches(l) * groups_of(s, leaf);
+    const uint32_t lane = leaf / l->leaves;
+    const uint64_t before = id / lanes_batches(l) * groups_of(s, lane);
     uint64_t *rows = leaf_buffer_numbers(buffer);
     const uint32_t n = lanes_leaf(l, id, leaf, rows);
     enum err err = ERR_OK;
@@ -278,12 +291,12 @@ static enum err stream_leaf(struct source *of, uint64_t id, uint32_t leaf,
     for (uint32_t i = 0; i < n && !err;) {
         struct group *g;
         const uint64_t number = window_of(l, rows[i]) / l->mix;
-        err = acquire_group(s, leaf, before + number, &g, e);
+        err = acquire_group(s, lane, before + number, &g, e);
         if (err)
             return err;
         for (; i < n && window_of(l, rows[i]) / l->mix == number && !err; i++)
-            err = add_row(s, leaf, g, rows[i], buffer, e);
-        release_group(s, leaf, g);
+            err = add_row(s, lane, g, rows[i], buffer, e);
+        release_group(s, lane, g);
     }
     return err ? err : leaf_buffer_finish(buffer, out, e);
 }
@@ -310,13 +323,23 @@ static void stream_want(struct source *of, uint64_t id, uint64_t end_id, uint32_
                         uint32_t leaves)
 {
     struct stream *s = (struct stream *)of;
-    (void)id;
     pthread_mutex_lock(&s->lock);
+    s->id = id;
     s->end_id = end_id;
     for (uint32_t j = 0; j < s->lanes.lanes; j++) {
-        s->lane[j].wanted = j >= first_leaf && j - first_leaf < leaves;
+        const uint32_t first = j * s->lanes.leaves, end = first + s->lanes.leaves;
+        s->lane[j].wanted = end > first_leaf && first < first_leaf + leaves;
         drop_unwanted(s, j);
     }
+    pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void stream_soon(struct source *of, uint64_t id)
+{
+    struct stream *s = (struct stream *)of;
+    pthread_mutex_lock(&s->lock);
+    s->soon_id = id;
     pthread_cond_signal(&s->work);
     pthread_mutex_unlock(&s->lock);
 }
@@ -329,18 +352,42 @@ static uint64_t first_batch(const struct stream *s, uint32_t lane, uint64_t plac
     return place / groups * lanes_batches(l) + place % groups * l->mix * l->window / l->batch_rows;
 }
 
+/* The place of the first group that the batch needs. */
+static uint64_t place_of(const struct stream *s, uint32_t lane, uint64_t id)
+{
+    const struct lanes *l = &s->lanes;
+    const uint64_t batches = lanes_batches(l);
+    return id / batches * groups_of(s, lane) + id % batches * l->batch_rows / (l->mix * l->window);
+}
+
+/* The place to read ahead. False: no batch is wanted that needs it. */
+static bool next_place(const struct stream *s, uint32_t lane, uint64_t *place)
+{
+    const uint64_t first = place_of(s, lane, s->id);
+    *place = s->lane[lane].place + 1;
+    if (*place < first)
+        *place = first;
+    if (first_batch(s, lane, *place) < s->end_id)
+        return true;
+    *place = place_of(s, lane, s->soon_id);
+    return s->soon_id > 0;
+}
+
 /* The next group of a lane, in a slot that is free for it. NULL: it is there, it is not wanted, nobody has needed the one before it yet, or
  * there is no memory. A lane without rows has no group that is there. */
 static struct group *next_group(struct stream *s, uint32_t lane, uint64_t *number)
 {
-    const struct lane *l = &s->lane[lane];
-    const struct group *now = lane_slot(s, lane, l->place);
-    struct group *g = lane_slot(s, lane, l->place + 1);
-    if (!l->wanted || g == now || now->state != GROUP_READY ||
-        first_batch(s, lane, l->place + 1) >= s->end_id)
+    struct lane *l = &s->lane[lane];
+    const uint64_t groups = groups_of(s, lane);
+    uint64_t place;
+    if (!l->wanted || !groups || !next_place(s, lane, &place))
         return NULL;
-    *number = (l->place + 1) % groups_of(s, lane);
-    if (g->state == GROUP_READING || g->users || (g->state == GROUP_READY && g->number == *number))
+    const uint64_t last = l->place % groups;
+    const struct group *now = lane_slot(l, last, last);
+    *number = place % groups;
+    struct group *g = lane_slot(l, *number, last);
+    if (now->state != GROUP_READY || now->number != last || has_group(g, *number) ||
+        g->state == GROUP_READING || g->users)
         return NULL;
     const uint64_t more = expected_bytes(s, lane, *number);
     return s->held_bytes - group_bytes(g) + more <= s->budget_bytes ? g : NULL;
@@ -375,7 +422,8 @@ static uint64_t least_row_bytes(const struct leaf_form *f)
            (f->schema->several ? sizeof(size_t) : 0);
 }
 
-/* All lanes can come to this process, if all others die; then nothing is read ahead. *least: the bytes of their rows. */
+/* All lanes can come to this process, if all others die; then nothing is read ahead. *least: the bytes of their rows. Where batches
+ * are leased, it is one window. */
 static enum err check_memory(uint64_t *least, const struct lanes *l, const struct leaf_form *f,
                              uint64_t budget_bytes, struct errmsg *e)
 {
@@ -383,6 +431,13 @@ static enum err check_memory(uint64_t *least, const struct lanes *l, const struc
     *least = (uint64_t)all;
     if (all <= (double)budget_bytes)
         return ERR_OK;
+    if (l->leased)
+        return err_set(e, ERR_INPUT,
+                       "a window of %" PRIu64
+                       " rows (data.window x data.mix, in whole batches) needs "
+                       "%.1f MiB at least, and data.memory_mb has %" PRIu64
+                       ": make the window smaller, or give more memory",
+                       l->mix * l->window, all / (1 << 20), budget_bytes >> 20);
     return err_set(e, ERR_INPUT,
                    "%" PRIu32 " windows (data.mix) of %" PRIu64 " rows (data.window) for each of "
                    "%" PRIu32
@@ -403,7 +458,7 @@ static enum err start_thread(struct stream *s, struct errmsg *e)
 
 enum err stream_source_new(struct source **out, const struct stream_config *c, struct errmsg *e)
 {
-    static const struct source_type type = {stream_leaf, stream_block, stream_want};
+    static const struct source_type type = {stream_leaf, stream_block, stream_want, stream_soon};
     const uint64_t windows = c->lanes->lanes * (c->lanes->turns + 1);
     const struct leaf_form form = leaf_form_of_cells(c->reader->schema);
     uint64_t least;
@@ -505,6 +560,14 @@ enum err dataset_begin_stream(struct dataset *d, const struct job *job,
     return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
 }
 
+void stream_lanes(struct lanes *l, const struct job *job, uint64_t rows)
+{
+    const bool leased = job->training.update != UPDATE_SYNC;
+    (leased ? lanes_init_leased : lanes_init)(l, rows, job->training.batch_size,
+                                              job->training.microbatches, job->data.window,
+                                              job->data.mix, job->training.seed);
+}
+
 /* The rows are known: find their order, and the memory for them. */
 static enum err find_order(struct dataset *d, struct errmsg *e)
 {
@@ -518,12 +581,12 @@ static enum err find_order(struct dataset *d, struct errmsg *e)
     d->rows = d->contents.print.rows = text_index_rows(&s->index);
     if (!d->rows)
         return err_set(e, ERR_INPUT, "%s: it has no row", s->paths.path[0]);
+    stream_lanes(&s->lanes, job, d->rows);
     s->order = (struct order){.rows = d->rows,
                               .batch_size = job->training.batch_size,
                               .seed = job->training.seed,
-                              .microbatches = job->training.microbatches};
-    lanes_init(&s->lanes, d->rows, job->training.batch_size, job->training.microbatches,
-               job->data.window, job->data.mix, job->training.seed);
+                              .microbatches = job->training.microbatches,
+                              .window_batches = lanes_window_batches(&s->lanes)};
     err = check_memory(&least, &s->lanes, &form, spill_left(s->reading.spill), e);
     if (!err && spill_take_memory(s->reading.spill, least))
         s->taken_bytes = least;

@@ -78,6 +78,12 @@ static enum err check_optimizer(struct job_reader *r)
     return job_check_rules(r, NULL, rules);
 }
 
+/* A stream whose microbatches are lanes (data/core/order.h). */
+static bool has_lanes(const struct job *job)
+{
+    return job_streams(job) && job->training.update == UPDATE_SYNC;
+}
+
 static uint32_t power_of_two_within(uint32_t n, uint32_t most)
 {
     uint32_t p = 1;
@@ -92,7 +98,7 @@ static enum err settle_microbatches(struct job_reader *r)
     const struct job_node *given = job_given(r, "training.microbatches");
     if (!given) {
         *m = power_of_two_within(batch / 32, 8);
-        while (job_streams(r->job) && batch % *m != 0) /* check_order */
+        while (has_lanes(r->job) && batch % *m != 0) /* check_order */
             *m /= 2;
     } else if (*m > batch || (*m & (*m - 1)) != 0)
         return job_refuse(r, given, "training.microbatches",
@@ -184,23 +190,25 @@ static enum err check_order(struct job_reader *r)
 {
     const struct job *job = r->job;
     char divides[200];
-    (void)snprintf(divides, sizeof divides,
-                   "with data.order: stream each microbatch has as many rows as the others, and "
-                   "training.microbatches: %u does not divide training.batch_size: %u",
-                   job->training.microbatches, job->training.batch_size);
+    (void)snprintf(
+        divides, sizeof divides,
+        "with data.order: stream in sync each microbatch has as many rows as the others, and "
+        "training.microbatches: %u does not divide training.batch_size: %u",
+        job->training.microbatches, job->training.batch_size);
     const struct job_rule rules[] = {
         {job->data.format != DATA_CSV && job->data.format != DATA_PARQUET, "data.order", NULL,
          "stream reads data.format: csv and parquet alone; allowed for other formats: shuffled"},
-        {job->training.update != UPDATE_SYNC, "data.order", job_update_word(job->training.update),
-         "stream needs training.update: sync; allowed with training.update: %s: shuffled"},
+        {job->training.update == UPDATE_GEO, "data.order", NULL,
+         "stream needs training.update: sync, async or ssp; allowed with training.update: geo: "
+         "shuffled"},
         {job->sync.dropped == DROPPED_REDO, "sync.dropped", NULL,
          "with data.order: stream only lost is allowed"},
         {job_holds_rows_out(job),
          job->data.validation.last > 0 ? "data.validation.last" : "data.validation.share", NULL,
          "with data.order: stream only whole files are held out: use data.validation.files or "
          "data.eval"},
-        {job->training.batch_size % job->training.microbatches != 0, "training.microbatches", NULL,
-         divides},
+        {has_lanes(job) && job->training.batch_size % job->training.microbatches != 0,
+         "training.microbatches", NULL, divides},
         {0},
     };
     return job_streams(job) ? job_check_rules(r, NULL, rules) : ERR_OK;

@@ -330,16 +330,17 @@ static const struct job_key keys[] = {
     JOB_KEY(
         "data.order", WORD, data.order,
         "`shuffled`: each process reads all training rows before the first step, and an epoch is "
-        "a permutation of them. `stream`: for `csv` and `parquet` in `training.update: sync`, rows "
-        "stay in "
-        "their files, and each process reads those that it trains on.",
+        "a permutation of them. `stream`: for `csv` and `parquet`, not in `training.update: geo`, "
+        "rows stay in their files, and each process reads those that it trains on.",
         EXAMPLE("stream"), .identity = true,
         WORDS(WORD("shuffled", ORDER_SHUFFLED), WORD("stream", ORDER_STREAM)),
         .fallback = "shuffled"),
     JOB_KEY(
         "data.window", U32, data.window,
         "`stream`: the number of neighboring rows that are read at a time, at most. Of few rows a "
-        "window has fewer, and more than 4096 are rounded down to a multiple of 4096.",
+        "window has fewer, and more than 4096 are rounded down to a multiple of 4096. In "
+        "`training.update: async` and `ssp` a window has `data.window` x `data.mix` rows, as many "
+        "whole batches as that is, and at most 64.",
         EXAMPLE("8192"), RANGE(1, 1 << 24), .identity = true, .fallback = "32768", OF_STREAM),
     JOB_KEY("data.mix", U32, data.mix,
             "`stream`: the number of windows of a microbatch whose rows are shuffled together.",

@@ -394,6 +394,7 @@ static enum err run_host(struct process *p, const struct epoch_end_config *confi
     struct host *host = NULL;
     struct host_config host_config = {.layout = model_layout(p->model),
                                       .batches_per_epoch = order_batches(&p->rows->order),
+                                      .window_batches = p->rows->order.window_batches,
                                       .output = p->output,
                                       .contents = &p->data.contents,
                                       .base_cut = p->has_base ? p->base.cut : UINT64_MAX,

@@ -26,6 +26,7 @@ void lanes_init(struct lanes *l, uint64_t rows, uint64_t batch_size, uint32_t mi
     *l = (struct lanes){.rows = rows,
                         .seed = seed,
                         .lanes = microbatches,
+                        .leaves = 1,
                         .mix = mix,
                         .window = size,
                         .turns = turns,
@@ -33,6 +34,26 @@ void lanes_init(struct lanes *l, uint64_t rows, uint64_t batch_size, uint32_t mi
                         .longer = rest % microbatches,
                         .batch_rows = batch_size / microbatches};
     assert(l->batch_rows && l->piece + (l->longer > 0) <= l->window);
+}
+
+void lanes_init_leased(struct lanes *l, uint64_t rows, uint64_t batch_size, uint32_t microbatches,
+                       uint32_t window, uint32_t mix, uint64_t seed)
+{
+    enum { WINDOWS_LEAST = 8 }; /* of an epoch, if there are batches for them */
+    assert(rows && batch_size && microbatches && window && mix);
+    uint64_t batches = min_u64((uint64_t)window * mix, rows / WINDOWS_LEAST) / batch_size;
+    batches = batches ? min_u64(batches, LANES_WINDOW_BATCHES) : 1;
+    const uint64_t size = batches * batch_size;
+    *l = (struct lanes){.rows = rows,
+                        .seed = seed,
+                        .lanes = 1,
+                        .leaves = microbatches,
+                        .leased = true,
+                        .mix = 1,
+                        .window = size,
+                        .turns = rows / size,
+                        .piece = rows % size,
+                        .batch_rows = batch_size};
 }
 
 uint64_t lanes_length(const struct lanes *l, uint32_t lane)
@@ -47,6 +68,11 @@ uint64_t lanes_batches(const struct lanes *l)
     return longest / l->batch_rows + (longest % l->batch_rows != 0);
 }
 
+uint32_t lanes_window_batches(const struct lanes *l)
+{
+    return l->leased ? (uint32_t)(l->window / l->batch_rows) : 0;
+}
+
 struct lanes_span lanes_window_rows(const struct lanes *l, uint32_t lane, uint64_t window)
 {
     uint64_t first = (window * l->lanes + lane) * l->window, rows = l->window;
@@ -58,12 +84,14 @@ struct lanes_span lanes_window_rows(const struct lanes *l, uint32_t lane, uint64
     return (struct lanes_span){first, first + rows};
 }
 
-/* The places of the lane that the microbatch has. */
-static struct lanes_span places_of(const struct lanes *l, uint64_t id, uint32_t lane)
+/* The places of its lane that the microbatch has. */
+static struct lanes_span places_of(const struct lanes *l, uint64_t id, uint32_t leaf)
 {
-    const uint64_t length = lanes_length(l, lane);
+    const uint64_t length = lanes_length(l, leaf / l->leaves);
     const uint64_t first = min_u64(id % lanes_batches(l) * l->batch_rows, length);
-    return (struct lanes_span){first, min_u64(first + l->batch_rows, length)};
+    const uint64_t rows = min_u64(l->batch_rows, length - first), part = leaf % l->leaves;
+    return (struct lanes_span){first + rows * part / l->leaves,
+                               first + rows * (part + 1) / l->leaves};
 }
 
 static uint64_t group_rows(const struct lanes *l)
@@ -76,9 +104,10 @@ static uint64_t row_of_place(const struct lanes *l, uint32_t lane, uint64_t plac
     return lanes_window_rows(l, lane, place / l->window).first + place % l->window;
 }
 
-uint32_t lanes_leaf(const struct lanes *l, uint64_t id, uint32_t lane, uint64_t *out)
+uint32_t lanes_leaf(const struct lanes *l, uint64_t id, uint32_t leaf, uint64_t *out)
 {
-    const struct lanes_span all = places_of(l, id, lane);
+    const struct lanes_span all = places_of(l, id, leaf);
+    const uint32_t lane = leaf / l->leaves;
     const uint64_t epoch = id / lanes_batches(l), length = lanes_length(l, lane);
     uint64_t *to = out;
     for (uint64_t place = all.first; place < all.end;) {
@@ -92,9 +121,10 @@ uint32_t lanes_leaf(const struct lanes *l, uint64_t id, uint32_t lane, uint64_t 
     return (uint32_t)(to - out);
 }
 
-struct lanes_span lanes_windows(const struct lanes *l, uint64_t id, uint32_t lane)
+struct lanes_span lanes_windows(const struct lanes *l, uint64_t id, uint32_t leaf)
 {
-    const struct lanes_span all = places_of(l, id, lane);
+    const struct lanes_span all = places_of(l, id, leaf);
+    const uint32_t lane = leaf / l->leaves;
     const uint64_t windows = l->turns + (l->piece + (lane < l->longer) > 0);
     if (all.first == all.end)
         return (struct lanes_span){0, 0};

@@ -11,6 +11,7 @@
 struct order {
     uint64_t rows, batch_size, seed;
     uint32_t microbatches;
+    uint32_t window_batches; /* of a stream with one lane; 0: it is none */
 };
 /* Batches in an epoch: rows / batch_size rounded up; the last one can be short. */
 uint64_t order_batches(const struct order *o);
@@ -48,15 +49,20 @@ static inline bool order_is_held(const struct order_held *h, uint64_t row)
 
 /* ---- lanes.c: a stream ---- */
 
-/* Each microbatch of a batch is a lane, which reads windows of neighboring rows (docs/explanation/semantics.md, "The order of a
- * stream"). */
+/* Each microbatch of a batch is a lane, which reads windows of neighboring rows. Where batches are leased there is one lane, and a
+ * window has whole batches (docs/explanation/semantics.md, "The order of a stream"). */
 
-enum { LANES_ALIGN_ROWS = 4096 }; /* a larger window is a multiple of it */
+enum {
+    LANES_ALIGN_ROWS = 4096,  /* a larger window is a multiple of it */
+    LANES_WINDOW_BATCHES = 64 /* the most in a window of one lane */
+};
 
 /* Set by lanes_init, and not changed. */
 struct lanes {
     uint64_t rows, seed;
-    uint32_t lanes;      /* the microbatches of a batch */
+    uint32_t lanes;      /* the microbatches of a batch, or 1 */
+    uint32_t leaves;     /* microbatches of a batch in each lane */
+    bool leased;         /* a window has whole batches */
     uint32_t mix;        /* windows of a lane whose rows are permuted as one: a group */
     uint64_t window;     /* rows of a window */
     uint64_t turns;      /* windows of each lane before its piece */
@@ -68,19 +74,24 @@ struct lanes {
 /* rows >= 1; microbatches divides batch_size; window (the most rows of one) >= 1; mix >= 1. */
 void lanes_init(struct lanes *l, uint64_t rows, uint64_t batch_size, uint32_t microbatches,
                 uint32_t window, uint32_t mix, uint64_t seed);
+/* The same for batches that are leased; microbatches need not divide batch_size. */
+void lanes_init_leased(struct lanes *l, uint64_t rows, uint64_t batch_size, uint32_t microbatches,
+                       uint32_t window, uint32_t mix, uint64_t seed);
 /* Batches in an epoch, as many as in order_batches, and each of them has as many rows as there. */
 uint64_t lanes_batches(const struct lanes *l);
+/* Batches of a window, where they are leased; else 0. */
+uint32_t lanes_window_batches(const struct lanes *l);
 /* Rows of a lane in an epoch. */
 uint64_t lanes_length(const struct lanes *l, uint32_t lane);
-/* The rows of microbatch `lane` of batch `id`: writes row numbers, and returns how many (0 is possible in a short batch). `out`
- * has room for batch_rows. */
-uint32_t lanes_leaf(const struct lanes *l, uint64_t id, uint32_t lane, uint64_t *out);
+/* The rows of microbatch `leaf` of batch `id`, which is in lane leaf / l->leaves: writes row numbers, and returns how many (0 is
+ * possible in a short batch). `out` has room for order_leaf_rows_max. */
+uint32_t lanes_leaf(const struct lanes *l, uint64_t id, uint32_t leaf, uint64_t *out);
 
 /* [first, end) */
 struct lanes_span {
     uint64_t first, end;
 };
 /* The windows of the lane whose rows that microbatch needs, all of whole groups; none: first == end. */
-struct lanes_span lanes_windows(const struct lanes *l, uint64_t id, uint32_t lane);
+struct lanes_span lanes_windows(const struct lanes *l, uint64_t id, uint32_t leaf);
 /* The rows of a window. */
 struct lanes_span lanes_window_rows(const struct lanes *l, uint32_t lane, uint64_t window);

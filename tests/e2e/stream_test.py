@@ -136,6 +136,53 @@ class StreamTest(StreamCase):
         return path
 
 
+class LeasedTest(StreamCase):
+    """training.update: async and ssp, of a log in which each row has a key of its own: the table has a row for each that was
+    trained on."""
+
+    def setUp(self):
+        super().setUp()
+        self.keys = set()
+        for day in range(3):
+            path = self.tmp / f"day-{day}.csv"
+            lines = [f"{one.rpartition(',')[0]},d{day}r{i}" for i, one in enumerate(path.read_text().splitlines()[1:])]
+            self.put(path.name, lines)
+            self.keys.update((column, key) for one in lines for column, key in enumerate(one.split(",")[4:]))
+
+    def trained(self, s, update="async"):
+        """The job is done, and has trained on each row of each epoch."""
+        self.assertEqual((s["status"], s["update"], s["steps"]), ("done", update, 2 * ROWS // 40))
+        self.assertEqual(s["tables"]["wide"]["rows"], len(self.keys))
+        self.assertGreater(s["eval"]["auc"], 0.6)
+
+    def test_each_row_is_trained_on_once_an_epoch(self):
+        for update, workers in (("async", 3), ("ssp", 2)):
+            with self.subTest(update):
+                keys = {"training.update": update, "training.microbatches": 16, "evaluate.every_steps": 40}
+                s = self.train("--ps=2", "--workers", workers, keys=keys, out=self.tmp / update).summary()
+                self.trained(s, update)
+                self.assertEqual(sum(one["examples"] for one in s["per_worker"]), 2 * ROWS)
+                self.assertEqual(s["history"][0]["epoch"], 1)
+                self.assertTrue(s["evaluations"] or SANITIZED, s)
+
+    def test_the_windows_of_a_dead_worker_are_taken_over(self):
+        for name in ("worker-1",) if SHORT or SANITIZED else ("worker-1", "worker-0", "ps-1"):
+            with self.subTest(name):
+                job = self.launch("--ps=2", "--workers=2", *SLOW, keys={**DISTURBED, "training.update": "async"}, out=self.tmp / name)
+                job.until_cut(1)
+                job.kill(name)
+                self.trained(job.wait().summary())
+
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
+    def test_a_checkpoint_in_mid_epoch_goes_on_with_another_number_of_workers(self):
+        keys = {**DISTURBED, "training.update": "async"}
+        job = self.launch("--ps=2", "--workers=2", *SLOW, keys=keys)
+        job.until_cut(1)
+        job.signal(signal.SIGTERM)
+        self.assertLess(job.wait(143).summary()["steps"], 2 * ROWS // 40)
+        self.trained(self.train("--ps=1", "--workers=3", keys=keys).summary())
+
+
 @unittest.skipUnless((BUILD / "arrow/gradwire-arrow.so").exists(), "gradwire-arrow is not built: ./gradwire setup arrow")
 class ParquetTest(StreamCase):
     """The rows of the csv as Parquet, in row groups that are larger than a window: the same digest."""
@@ -267,7 +314,7 @@ class BadInputTest(StreamCase):
 
     def test_what_does_not_fit_a_stream_is_refused_by_name(self):
         for keys, why in (({"training.microbatches": 16}, "training.microbatches: 16 does not divide training.batch_size: 40"),
-                          ({"training.update": "async"}, "data.order: stream needs training.update: sync"),
+                          ({"training.update": "geo"}, "stream needs training.update: sync, async or ssp"),
                           ({"sync.dropped": "redo"}, "sync.dropped: with data.order: stream only lost"),
                           ({"data.window": 1000000, "data.memory_mb": 1, "data.mix": 256}, "make the windows smaller"),
                           ({"data.train": self.tmp / "no-*.csv"}, "no-*.csv")):

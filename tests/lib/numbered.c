@@ -1,5 +1,6 @@
 #include "tests/lib/numbered.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,26 @@ struct numbered {
     struct leaf_buffer *buffer;
 };
 
+static atomic_ullong rows_read;
+
+uint64_t numbered_read(void)
+{
+    return atomic_load(&rows_read);
+}
+
+static void init_lanes(struct lanes *l, const struct numbered_config *c)
+{
+    (c->leased ? lanes_init_leased : lanes_init)(l, c->rows, c->batch_size, c->microbatches,
+                                                 c->window, c->mix, c->seed);
+}
+
+uint32_t numbered_window_batches(const struct numbered_config *c)
+{
+    struct lanes lanes;
+    init_lanes(&lanes, c);
+    return lanes_window_batches(&lanes);
+}
+
 static enum err read_rows(struct row_reader *r, uint64_t first, uint64_t end, row_visitor *visit,
                           void *ctx, struct errmsg *e)
 {
@@ -21,6 +42,7 @@ static enum err read_rows(struct row_reader *r, uint64_t first, uint64_t end, ro
         memcpy(&cell, &number, sizeof cell);
         err = visit(ctx, &cell, 1, row >= r->rows, e);
     }
+    atomic_fetch_add(&rows_read, end - first);
     return err;
 }
 
@@ -38,7 +60,7 @@ struct numbered *numbered_new(const struct numbered_config *c, struct errmsg *e)
     if (!n)
         abort();
     n->reader = (struct row_reader){&type, &label_alone, c->rows, false};
-    lanes_init(&lanes, c->rows, c->batch_size, c->microbatches, c->window, c->mix, c->seed);
+    init_lanes(&lanes, c);
     const struct stream_config config = {.reader = &n->reader,
                                          .lanes = &lanes,
                                          .order = &order,
@@ -65,6 +87,11 @@ void numbered_want(struct numbered *n, uint64_t id, uint64_t end_id, uint32_t fi
                    uint32_t leaves)
 {
     n->source->type->want(n->source, id, end_id, first_leaf, leaves);
+}
+
+void numbered_soon(struct numbered *n, uint64_t id)
+{
+    n->source->type->soon(n->source, id);
 }
 
 enum err numbered_leaf(struct numbered *n, uint64_t id, uint32_t leaf, const float **out,

@@ -407,7 +407,7 @@ struct sim_worker {
     int exit_code;
     struct local *local; /* geo */
     struct push_codec *codec;
-    struct numbered *stream; /* NULL: none */
+    struct numbered *stream;   /* NULL: none */
     struct row_values rows[2]; /* of the present task, and of the next one */
     uint32_t rows_now;         /* which of them the task has */
     struct row_values *asked;
@@ -578,6 +578,8 @@ extern struct sim_stream_seen sim_stream_seen;
 
 /* The rows and windows of a stream, at random; the epochs become longer. */
 void sim_stream_random(struct sim_config *c);
+/* chief_config.window_batches */
+uint32_t sim_stream_window(const struct sim_config *c);
 void sim_stream_start(struct sim_worker *k);
 void sim_stream_stop(struct sim_worker *k);
 /* The worker computes a task: its rows are those that the contract names. */

@@ -628,6 +628,7 @@ void sim_chief_start(struct sim *sim, struct sim_worker *k)
                                       sim->config.keeps ? MONITOR_LOSS : MONITOR_NONE,
                                   .journal = &sim->journal,
                                   .past = {.journal = k->journal, .from = UINT64_MAX},
+                                  .window_batches = sim_stream_window(&sim->config),
                                   .unkept_step = k->unkept_step};
     if (chief_new(&k->chief, &config, &io, k, sim_ms(sim), &e)) {
         sim_fail(sim, "no chief: %s", e.text);

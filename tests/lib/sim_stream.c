@@ -34,10 +34,41 @@ static uint64_t deal(const struct sim_config *c, uint32_t lane, uint64_t *out)
     return n;
 }
 
+/* The most batches of a window that is leased. */
+static uint64_t batches_of_window(const struct sim_config *c)
+{
+    uint64_t rows = c->stream.rows / 8, n = 0;
+    if (c->stream.window * c->stream.mix < rows)
+        rows = c->stream.window * c->stream.mix;
+    while (n < 64 && (n + 1) * c->settings.batch_size <= rows)
+        n++;
+    return n ? n : 1;
+}
+
+/* As plain_leaf, of batches that are leased. */
+static uint32_t leased_leaf(const struct sim_config *c, uint64_t batch, uint32_t leaf,
+                            uint64_t *out)
+{
+    const Gradwire__Settings *s = &c->settings;
+    const uint64_t at = batch % s->batches_per_epoch, of_window = batches_of_window(c);
+    const uint64_t window = at / of_window, first = window * of_window * s->batch_size;
+    const uint64_t left = c->stream.rows - first, all = of_window * s->batch_size;
+    const uint64_t key = rng_key(s->seed, RNG_SHUFFLE, batch / s->batches_per_epoch, window);
+    uint64_t rows = c->stream.rows - at * s->batch_size;
+    rows = rows < s->batch_size ? rows : s->batch_size;
+    uint32_t n = 0;
+    for (uint64_t i = rows * leaf / s->microbatches; i < rows * (leaf + 1) / s->microbatches; i++)
+        out[n++] =
+            first + rng_permute(key, at % of_window * s->batch_size + i, left < all ? left : all);
+    return n;
+}
+
 /* The rows of a leaf, in their order. Returns how many. */
 static uint32_t plain_leaf(const struct sim_config *c, uint64_t batch, uint32_t leaf, uint64_t *out)
 {
     const Gradwire__Settings *s = &c->settings;
+    if (s->update != GRADWIRE__UPDATE__SYNC)
+        return leased_leaf(c, batch, leaf, out);
     const uint64_t epoch = batch / s->batches_per_epoch, each = s->batch_size / s->microbatches;
     const uint64_t group = c->stream.mix * window_of(c),
                    first = batch % s->batches_per_epoch * each;
@@ -55,17 +86,29 @@ static uint32_t plain_leaf(const struct sim_config *c, uint64_t batch, uint32_t 
 
 /* ---- a worker's source ---- */
 
+static struct numbered_config config_of(const struct sim_config *c)
+{
+    return (struct numbered_config){.rows = c->stream.rows,
+                                    .batch_size = c->settings.batch_size,
+                                    .seed = c->settings.seed,
+                                    .microbatches = c->settings.microbatches,
+                                    .window = c->stream.window,
+                                    .mix = c->stream.mix,
+                                    .leased = c->settings.update != GRADWIRE__UPDATE__SYNC,
+                                    .times = 1 + (uint32_t)(c->seed % 2)};
+}
+
+uint32_t sim_stream_window(const struct sim_config *c)
+{
+    const struct numbered_config config = config_of(c);
+    return c->stream.rows ? numbered_window_batches(&config) : 0;
+}
+
 void sim_stream_start(struct sim_worker *k)
 {
     const struct sim_config *c = &k->proc.sim->config;
     struct errmsg e = {""};
-    const struct numbered_config config = {.rows = c->stream.rows,
-                                           .batch_size = c->settings.batch_size,
-                                           .seed = c->settings.seed,
-                                           .microbatches = c->settings.microbatches,
-                                           .window = c->stream.window,
-                                           .mix = c->stream.mix,
-                                           .times = 1 + (uint32_t)(c->seed % 2)};
+    const struct numbered_config config = config_of(c);
     k->stream = c->stream.rows ? numbered_new(&config, &e) : NULL;
     if (c->stream.rows && !k->stream)
         sim_fail(k->proc.sim, "worker %u: %s", k->proc.index, e.text);
@@ -107,6 +150,7 @@ void sim_stream_take(struct sim_worker *k, const struct session_task *t)
         return;
     numbered_want(k->stream, t->batch, t->end, t->first[0],
                   t->first[last] + t->count[last] - t->first[0]);
+    numbered_soon(k->stream, t->then);
     for (uint32_t r = 0; r < t->runs; r++)
         for (uint32_t i = 0; i < t->count[r]; i++)
             check_leaf(k, t->batch, t->first[r] + i);
@@ -116,8 +160,9 @@ void sim_stream_random(struct sim_config *c)
 {
     const uint64_t key = rng_key(c->seed, RNG_TEST, 700, 0);
     const uint64_t batch = c->settings.batch_size;
-    c->settings.batches_per_epoch = 1 + rng_u64(key, 0) % 16;
+    const bool sync = c->settings.update == GRADWIRE__UPDATE__SYNC;
+    c->settings.batches_per_epoch = 1 + rng_u64(key, 0) % (sync || c->broken_one_in ? 16 : 64);
     c->stream.rows = c->settings.batches_per_epoch * batch - rng_u64(key, 1) % batch;
-    c->stream.window = 1 + (uint32_t)(rng_u64(key, 2) % 12);
+    c->stream.window = 1 + (uint32_t)(rng_u64(key, 2) % (sync ? 12 : 8 * batch));
     c->stream.mix = 1 + (uint32_t)(rng_u64(key, 3) % 3);
 }

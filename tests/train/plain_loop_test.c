@@ -81,7 +81,7 @@ static void learn_in_one_process(const struct job *job, char digest[LEARNED_DIGE
     assert_int_equal(dataset_load(&data, job, 0, model_classes(model), &e), ERR_OK);
     assert_int_equal(model_run_new(&run, model, job->training.batch_size, &e), ERR_OK);
     const struct layout *layout = model_layout(model);
-    const struct order order = {data.rows, job->training.batch_size, job->training.seed, 1};
+    const struct order order = {data.rows, job->training.batch_size, job->training.seed, 1, 0};
     float *w = zeros(layout->elems), *dw = zeros(layout->elems);
     float *slot[OPTIMIZER_SLOTS_MAX];
     for (uint32_t j = 0; j < OPTIMIZER_SLOTS_MAX; j++) {

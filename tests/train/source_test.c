@@ -90,7 +90,7 @@ static void note_wanted(struct source *s, uint64_t id, uint64_t end_id, uint32_t
 
 static struct made_up made_up(uint64_t first, uint64_t rows)
 {
-    static const struct source_type type = {make_leaf, make_block, note_wanted};
+    static const struct source_type type = {make_leaf, make_block, note_wanted, NULL};
     return (struct made_up){.source = {.type = &type, .rows = rows, .form = {.features = FEATURES}},
                             .first = first};
 }
@@ -156,7 +156,7 @@ static void setup(struct fixture *f)
     must(f, job_load(&f->job, f->path, NULL, 0, &f->e));
     must(f, model_new(&f->model, &f->job, &f->e));
     must(f, pool_new(&f->pool, THREADS, &f->e));
-    f->order = (struct order){ROWS, f->job.training.batch_size, f->job.training.seed, LEAVES};
+    f->order = (struct order){ROWS, f->job.training.batch_size, f->job.training.seed, LEAVES, 0};
 }
 
 static void teardown(struct fixture *f)

@@ -160,7 +160,7 @@ static void augmented_microbatch_depends_on_its_name_alone(void **state)
     struct errmsg e;
     idx_files_init(&files);
     struct dataset d = load(&files, &(struct job_augment){FLIP_HORIZONTAL, 2, 1}, 0);
-    struct order order = {d.rows, 10, 3, LEAVES};
+    struct order order = {d.rows, 10, 3, LEAVES, 0};
     struct dataset_source source;
     struct loader *ahead, *asked;
     assert_int_equal(loader_new(&ahead, source_over(&source, &d, &order), 8, &e), ERR_OK);

@@ -1,4 +1,4 @@
-/* The chief by itself, in the modes that deal batches: when it says that an epoch is over. No tick comes in any test. */
+/* The chief by itself, in the modes that deal batches: when it says that an epoch is over, and what it leases of a stream. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,6 +19,7 @@ struct fixture {
     bool welcome; /* the chief's own session, in this generation */
     int told, finishes;
     uint64_t epoch[TOLD_MAX];
+    uint64_t first, count; /* of the last lease, which has one range */
 };
 
 static void io_to_ps(void *ctx, uint32_t ps, enum frame_type type, const ProtobufCMessage *m)
@@ -35,8 +36,13 @@ static void io_to_worker(void *ctx, uint32_t worker, enum frame_type type,
                          const ProtobufCMessage *m)
 {
     struct fixture *f = ctx;
-    (void)m;
+    const Gradwire__Lease *lease = type == FRAME_LEASE ? (const Gradwire__Lease *)m : NULL;
     f->welcome = f->welcome || (worker == 0 && type == FRAME_WELCOME);
+    if (!lease || !lease->n_ranges)
+        return;
+    assert_int_equal(lease->n_ranges, 1);
+    f->first = lease->ranges[0]->first;
+    f->count = lease->ranges[0]->count;
 }
 
 static enum err io_find_cut(void *ctx, uint64_t below, struct manifest *m, struct errmsg *e)
@@ -82,8 +88,10 @@ static void ps_comes_empty(struct fixture *f)
     assert_true(f->welcome);
 }
 
-/* It resumes from a cut of the first `mark` batches; a cut is not taken then before batches are dealt. */
-static void open_fixture(struct fixture *f, Gradwire__Update update, uint64_t mark)
+/* It resumes from a cut of the first `mark` batches; a cut is not taken then before batches are dealt. Of a stream, window: the
+ * batches of a window. */
+static void open_of(struct fixture *f, Gradwire__Update update, uint64_t mark, uint64_t per_epoch,
+                    uint32_t window)
 {
     struct errmsg e;
     struct tensor t = {.name = "w", .rank = 1, .shape = {4096}, .init = INIT_ZEROS};
@@ -99,18 +107,24 @@ static void open_fixture(struct fixture *f, Gradwire__Update update, uint64_t ma
                                   .settings = GRADWIRE__SETTINGS__INIT,
                                   .ps = 1,
                                   .workers = WORKERS,
+                                  .window_batches = window,
                                   .timeouts.start_s = 300,
                                   .timeouts.worker_rejoin_s = 30,
                                   .timeouts.ps_rejoin_s = 600};
     config.settings.update = update;
     config.settings.microbatches = 1;
     config.settings.geo_every = 1;
-    config.settings.batches_per_epoch = PER_EPOCH;
+    config.settings.batches_per_epoch = per_epoch;
     config.settings.epochs = EPOCHS;
     assert_int_equal(chief_new(&f->chief, &config, &io, f, 0, &e), ERR_OK);
     for (hello.worker = 0; hello.worker < WORKERS; hello.worker++)
         assert_int_equal(chief_on_worker_up(f->chief, hello.worker, &hello, 0, &e), ERR_OK);
     ps_comes_empty(f);
+}
+
+static void open_fixture(struct fixture *f, Gradwire__Update update, uint64_t mark)
+{
+    open_of(f, update, mark, PER_EPOCH, 0);
 }
 
 static void close_fixture(struct fixture *f)
@@ -221,6 +235,61 @@ static void a_chief_that_comes_later_tells_the_last_epoch_that_is_over(void **st
     }
 }
 
+/* ---- a stream ---- */
+
+static void assert_leases(struct fixture *f, uint32_t worker, uint64_t first, uint64_t count)
+{
+    f->count = 0;
+    report(f, worker, 0, 0);
+    assert_int_equal(f->count, count);
+    assert_int_equal(f->first, first);
+}
+
+static void a_lease_of_a_stream_is_the_rest_of_a_window(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct fixture f;
+        open_of(&f, modes[i], 1, 100, 16);
+        assert_leases(&f, 0, 1, 15);
+        assert_leases(&f, 1, 16, 16);
+        for (uint64_t first = 32; first < 96; first += 16)
+            assert_leases(&f, 0, first, 16);
+        assert_leases(&f, 0, 96, 4); /* windows begin again with an epoch */
+        assert_leases(&f, 0, 100, 16);
+        close_fixture(&f);
+    }
+}
+
+static void a_window_of_a_dead_worker_goes_to_another(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_of(&f, GRADWIRE__UPDATE__ASYNC, 0, 100, 16);
+    assert_leases(&f, 1, 0, 16);
+    assert_leases(&f, 0, 16, 16);
+    report(&f, 1, 0, 6); /* 32 to 47 */
+    chief_on_worker_down(f.chief, 1, 0);
+    for (int64_t now_ms = 0; now_ms <= 31000; now_ms += 1000)
+        chief_tick(f.chief, now_ms);
+    assert_leases(&f, 0, 6, 10);
+    assert_leases(&f, 0, 32, 16);
+    assert_leases(&f, 0, 48, 16);
+    close_fixture(&f);
+}
+
+static void workers_share_the_last_windows(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_of(&f, GRADWIRE__UPDATE__ASYNC, EPOCHS * 100 - 20, 100, 16);
+    assert_leases(&f, 0, 380, 10); /* half of what is left */
+    assert_leases(&f, 1, 390, 5);
+    assert_leases(&f, 0, 395, 1); /* a window ends there */
+    assert_leases(&f, 1, 396, 4);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +297,9 @@ int main(void)
         cmocka_unit_test(a_report_that_ends_two_epochs_tells_both),
         cmocka_unit_test(a_rollback_tells_again_what_is_trained_again),
         cmocka_unit_test(a_chief_that_comes_later_tells_the_last_epoch_that_is_over),
+        cmocka_unit_test(a_lease_of_a_stream_is_the_rest_of_a_window),
+        cmocka_unit_test(a_window_of_a_dead_worker_goes_to_another),
+        cmocka_unit_test(workers_share_the_last_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

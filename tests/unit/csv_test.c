@@ -2089,7 +2089,7 @@ static void a_microbatch_has_fewer_rows_where_some_are_bad(void **state)
     struct fixture f;
     setup(&f, NUMBER_LABEL ", bad_rows: skip", NULL, 0);
     loads(&f, "0,0\nx,1\n2,2\n3,3\n");
-    struct order order = {f.d.rows, 2, 1, 1};
+    struct order order = {f.d.rows, 2, 1, 1, 0};
     struct dataset_source source;
     struct loader *l;
     assert_int_equal(loader_new(&l, source_over(&source, &f.d, &order), 1, &f.e), ERR_OK);

@@ -85,7 +85,7 @@ static int open_job(const char *job)
 {
     f = (struct fixture){.learned.first_step_s = NAN};
     trained_init(&f.t, job, "1,0\n2,1\n3,0\n4,1\n", "1,1\n2,0\n");
-    f.order = (struct order){4, 2, 1, 1};
+    f.order = (struct order){4, 2, 1, 1, 0};
     const struct train_config config = {.job = &f.t.job,
                                         .cluster = &f.cluster,
                                         .model = f.t.model,

@@ -683,7 +683,7 @@ static void a_stream_is_of_the_identity_and_says_what_it_takes(void **state)
         {"data.window=0", "data.window: "},
         {"data.validation.last=0.1", "use data.validation.files or data.eval"},
         {"data.validation.share=0.1", "use data.validation.files or data.eval"},
-        {"training.update=async", "async: shuffled"},
+        {"training.update=geo", "geo: shuffled"},
         {"sync.dropped=redo", "only lost is allowed"},
         {"training.microbatches=64", "does not divide"},
     };
@@ -697,6 +697,9 @@ static void a_stream_is_of_the_identity_and_says_what_it_takes(void **state)
     /* of itself it takes microbatches that divide the batch */
     job = parsed(log, "training.batch_size=300");
     assert_int_equal(job.training.microbatches, 4);
+    job_close(&job);
+    job = parsed(log, "training={batch_size: 300, update: async}"); /* there any will do */
+    assert_int_equal(job.training.microbatches, 8);
     job_close(&job);
     job = parsed(mlp, "training.batch_size=300");
     assert_int_equal(job.training.microbatches, 8);

@@ -162,6 +162,48 @@ static void lanes_deal_every_row_once_in_an_epoch(void **state)
     }
 }
 
+/* Where batches are leased: one lane, windows of whole batches, and each window is permuted by itself. */
+static void leased_batches_are_pieces_of_windows(void **state)
+{
+    (void)state;
+    for (uint64_t run = 0; run < CASES; run++) {
+        const struct shape s = random_shape(run);
+        const struct order o = {.rows = s.rows,
+                                .batch_size = s.batch_size,
+                                .microbatches = s.microbatches,
+                                .seed = SEED};
+        struct lanes l;
+        lanes_init_leased(&l, s.rows, s.batch_size, s.microbatches, s.window, s.mix, SEED);
+        const uint64_t each = lanes_window_batches(&l), batches = order_batches(&o);
+        const uint64_t most = (uint64_t)s.window * s.mix / s.batch_size;
+        const uint64_t eighth = s.rows / 8 / s.batch_size, wanted = most < eighth ? most : eighth;
+        assert_int_equal(each, wanted > 64 ? 64 : wanted ? wanted : 1);
+        assert_int_equal(lanes_batches(&l), batches);
+        uint64_t rows[64];
+        uint8_t seen[ROWS] = {0};
+        for (uint64_t b = 0; b < batches; b++) {
+            const uint64_t first = b / each * each * s.batch_size, epoch = run % 3;
+            const uint64_t left = s.rows - first, of = each * s.batch_size;
+            const uint64_t key = rng_key(SEED, RNG_SHUFFLE, epoch, b / each);
+            uint64_t at = b * s.batch_size - first, n = 0;
+            for (uint32_t j = 0; j < s.microbatches; j++) {
+                const uint32_t is = lanes_leaf(&l, epoch * batches + b, j, rows);
+                n += is;
+                assert_int_equal(n, order_batch_rows(&o, b) * (j + 1) / s.microbatches);
+                for (uint32_t i = 0; i < is; i++, at++) {
+                    assert_int_equal(rows[i], first + rng_permute(key, at, left < of ? left : of));
+                    assert_int_equal(seen[rows[i]]++, 0);
+                }
+                const struct lanes_span w = lanes_windows(&l, epoch * batches + b, j);
+                assert_int_equal(w.end - w.first, is > 0);
+                assert_true(!is || w.first == b / each);
+            }
+        }
+        for (uint64_t row = 0; row < s.rows; row++)
+            assert_int_equal(seen[row], 1);
+    }
+}
+
 /* A window is at most a quarter of a lane. */
 static void lanes_windows_are_multiples_of_4096_rows_where_they_are_larger(void **state)
 {
@@ -239,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_leaves_are_those_of_lists_of_windows),
         cmocka_unit_test(lanes_deal_every_row_once_in_an_epoch),
+        cmocka_unit_test(leased_batches_are_pieces_of_windows),
         cmocka_unit_test(lanes_windows_are_multiples_of_4096_rows_where_they_are_larger),
         cmocka_unit_test(lanes_of_very_many_rows_end_with_the_last_row),
         cmocka_unit_test(lanes_order_is_another_one_in_each_epoch_and_for_each_seed),

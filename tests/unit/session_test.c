@@ -366,6 +366,28 @@ static void session_does_its_leases_in_order_and_reports_them(void **state)
     session_free(f.s);
 }
 
+/* Of a stream: the next window is asked for in time to read it, and the chief hears as often as of short leases. */
+static void session_asks_in_the_middle_of_a_long_lease_and_reports_before(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, GRADWIRE__UPDATE__ASYNC);
+    lease(&f, 32, 16, false);
+    reply(&f, 0, 0, 0, true);
+    reply(&f, 1, 0, 0, true);
+    f.asks = 0;
+    for (uint64_t id = 32; id < 39; id++)
+        assert_int_equal(do_batch(&f), id);
+    assert_int_equal(f.done, 4);
+    assert_int_equal(f.want, 0);
+    assert_int_equal(do_batch(&f), 39);
+    (void)session_task(f.s);
+    assert_true(f.want > 0);
+    assert_int_equal(f.done, 8);
+    assert_int_equal(f.asks, 2);
+    session_free(f.s);
+}
+
 static void session_holds_behind_the_running_batch_and_redoes_what_it_must(void **state)
 {
     (void)state;
@@ -607,6 +629,7 @@ int main(void)
         cmocka_unit_test(session_of_a_late_worker_goes_on_with_one_step_of_all_shards),
         cmocka_unit_test(session_pushes_again_what_a_broken_link_may_have_lost),
         cmocka_unit_test(session_does_its_leases_in_order_and_reports_them),
+        cmocka_unit_test(session_asks_in_the_middle_of_a_long_lease_and_reports_before),
         cmocka_unit_test(session_holds_behind_the_running_batch_and_redoes_what_it_must),
         cmocka_unit_test(session_that_is_told_to_go_finishes_its_batch_first),
         cmocka_unit_test(session_drops_everything_at_a_new_generation),

@@ -18,6 +18,7 @@
 #include "common/base/rng.h"
 #include "data/readers.h"
 #include "tests/lib/idx_files.h"
+#include "tests/lib/numbered.h"
 
 enum { FILES = 3, LANES = 4, BATCH = 24, DEPTH = 8, CELL_BYTES = 500, LINE_BYTES = 120 };
 
@@ -408,6 +409,44 @@ static void a_source_ends_while_a_group_that_cannot_be_read_is_read(void **state
     teardown(&f);
 }
 
+/* The windows of leases are far from each other. */
+static void the_window_of_the_next_lease_is_read_ahead(void **state)
+{
+    (void)state;
+    struct numbered_config c = {.rows = 4000,
+                                .batch_size = 20,
+                                .seed = 3,
+                                .microbatches = 4,
+                                .window = 60,
+                                .mix = 2,
+                                .leased = true,
+                                .times = 2};
+    struct errmsg e;
+    const float *rows;
+    uint32_t n;
+    const uint64_t each = numbered_window_batches(&c), before = numbered_read();
+    assert_int_equal(each, 6);
+    for (uint64_t after = 2; after < 5; after++) { /* even and odd windows */
+        struct numbered *s = numbered_new(&c, &e);
+        const uint64_t began = numbered_read();
+        assert_non_null(s);
+        numbered_want(s, 1, each, 0, 4);
+        numbered_soon(s, after * each);
+        for (uint64_t id = 1; id < each; id++)
+            for (uint32_t leaf = 0; leaf < 4; leaf++)
+                assert_int_equal(numbered_leaf(s, id, leaf, &rows, &n, &e), ERR_OK);
+        for (int ms = 0; ms < 20000 && numbered_read() < began + 2 * each * c.batch_size; ms++)
+            clock_sleep_ms(1);
+        assert_int_equal(numbered_read(), began + 2 * each * c.batch_size);
+        numbered_want(s, after * each, (after + 1) * each, 0, 4);
+        for (uint64_t id = after * each; id < (after + 1) * each; id++)
+            assert_int_equal(numbered_leaf(s, id, 0, &rows, &n, &e), ERR_OK);
+        assert_in_range(rows[0], after * each * c.batch_size, (after + 1) * each * c.batch_size);
+        numbered_free(s);
+    }
+    assert_int_equal(numbered_read(), before + 3 * 2 * each * c.batch_size);
+}
+
 static void blocks_are_those_of_a_load_of_all_rows(void **state)
 {
     (void)state;
@@ -712,6 +751,7 @@ int main(void)
         cmocka_unit_test(threads_get_the_same_leaves_while_lanes_change),
         cmocka_unit_test(a_process_reads_the_rows_of_its_lanes_once_an_epoch),
         cmocka_unit_test(a_source_ends_while_a_group_that_cannot_be_read_is_read),
+        cmocka_unit_test(the_window_of_the_next_lease_is_read_ahead),
         cmocka_unit_test(blocks_are_those_of_a_load_of_all_rows),
         cmocka_unit_test(numbers_teach_what_a_load_of_all_rows_learns_with_any_number_of_threads),
         cmocka_unit_test(lanes_that_do_not_fit_the_memory_are_refused),

@@ -300,6 +300,7 @@ static enum err make_chief(struct host *h, struct errmsg *e)
         .timeouts = job->timeouts,
         .journal = h->config.journal,
         .blas = h->config.blas,
+        .window_batches = h->config.window_batches,
         .past = {.journal = journal_name(h->config.journal),
                  .dir = h->config.output,
                  .from = from,

@@ -17,6 +17,7 @@
 struct host_config {
     const struct layout *layout;
     uint64_t batches_per_epoch;
+    uint32_t window_batches;         /* as in struct chief_config */
     const char *output;              /* DIR */
     const struct contents *contents; /* of the training data */
     uint64_t base_cut;               /* the cut that the job resumes from; UINT64_MAX: none */

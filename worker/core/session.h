@@ -131,7 +131,8 @@ struct session_task {
     uint64_t name; /* sync: step; async: batch id */
     /* the id, counted from the job's start, of the batch that the leaves are part of */
     uint64_t batch;
-    uint64_t end; /* batches [batch, end) are likely to be computed here next */
+    uint64_t end;  /* batches [batch, end) are likely to be computed here next */
+    uint64_t then; /* and this one after them; 0: unknown */
     /* sync.dropped: redo: the microbatches that make up the step; valid until the next task. NULL in other jobs. */
     const struct epochs_work *work;
     uint32_t first[TREE_LEVELS_MAX], count[TREE_LEVELS_MAX]; /* ranges of leaves */

@@ -56,6 +56,7 @@ struct lease_state {
     struct session_ranges pending;    /* geo: learned here, and in no round yet */
     struct session_ranges recent;     /* geo: in the last rounds; their report may have been lost */
     uint64_t running;                 /* the id that is being computed */
+    uint64_t half;                    /* of the ids of the last lease */
     bool asked;
     bool none_left;     /* no lease is available now */
     uint64_t redo_left; /* ids to recompute during the hold */

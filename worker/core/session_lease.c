@@ -42,12 +42,14 @@ void lease_report(struct session *s)
 {
     enum { LOW = 2, WANT = 4 };
     const struct lease_state *l = &s->lease;
+    const bool is_long = l->half > LOW;
     bool holds = s->hold != HOLD_NONE;
     if (!l->asked && !holds && !session_is_going(s) && s->final == FINAL_NONE &&
-        session_ranges_count(&l->list) <= LOW)
+        session_ranges_count(&l->list) <= (is_long ? l->half : LOW))
         report_done(s, WANT);
-    /* Report finished ids now: there may be no further lease to report them with. */
-    if (l->done.n && l->list.n == 0 && !session_running(s) && !holds && session_is_clean(s))
+    /* Report finished ids now: there may be no further lease to report them with, or not soon. */
+    const bool last = l->list.n == 0 && !session_running(s) && session_is_clean(s);
+    if (l->done.n && !holds && (last || (is_long && session_ranges_count(&l->done) >= WANT)))
         report_done(s, 0);
 }
 
@@ -84,11 +86,14 @@ void lease_on_lease(struct session *s, const Gradwire__Lease *m)
     if (!m->redo)
         l->asked = false;
     struct session_ranges former = l->list;
+    const uint64_t held = session_ranges_count(&former);
     if (m->redo)
         l->list.n = 0;
     for (size_t i = 0; i < m->n_ranges; i++)
         if (m->ranges[i]->count && m->ranges[i]->first <= UINT64_MAX - m->ranges[i]->count)
             session_ranges_add(&l->list, m->ranges[i]->first, m->ranges[i]->count);
+    if (!m->redo)
+        l->half = (session_ranges_count(&l->list) - held) / 2;
     if (m->redo) {
         l->redo_left = session_ranges_count(&l->list);
         for (size_t i = 0; i < former.n; i++)
@@ -114,8 +119,11 @@ struct session_task lease_task(struct session *s)
     t.kind = TASK_COMPUTE;
     t.name = t.batch = l->running;
     t.end = t.batch + 1;
-    if (l->list.n && l->list.range[0].first == t.end)
+    const bool goes_on = l->list.n && l->list.range[0].first == t.end;
+    if (goes_on)
         t.end += l->list.range[0].count;
+    if (l->list.n > goes_on)
+        t.then = l->list.range[goes_on].first;
     t.first[0] = 0;
     t.count[0] = s->terms.leaves;
     t.runs = 1;

@@ -69,8 +69,7 @@ static uint64_t train_bytes(const struct check *p)
     struct lanes lanes;
     if (!p->looked || !job_streams(job) || !l->rows)
         return p->looked ? most_bytes(l) : 0;
-    lanes_init(&lanes, l->rows, job->training.batch_size, job->training.microbatches,
-               job->data.window, job->data.mix, job->training.seed);
+    stream_lanes(&lanes, job, l->rows);
     const double rows = 2.0 * lanes.lanes * lanes.mix * (double)lanes.window;
     return (uint64_t)(fmin(rows / (double)l->rows, 1) * (double)l->bytes);
 }

@@ -30,6 +30,7 @@ struct train {
 
 static void want_rows(struct train *t, const struct session_task *task)
 {
+    struct source *source = t->config.source;
     const struct session_terms *terms = session_terms(driver_session(t->is.driver));
     uint32_t first = task->first[0], leaves = 0;
     for (uint32_t i = 0; i < task->runs; i++)
@@ -39,6 +40,8 @@ static void want_rows(struct train *t, const struct session_task *task)
     if (!generation_equal(terms->generation, t->want.generation) || task->batch != t->want.batch ||
         task->end != t->want.end || first != t->want.first || leaves != t->want.leaves)
         loader_want(t->loader, task->batch, task->end, first, leaves);
+    if (source->type->soon)
+        source->type->soon(source, task->then);
     t->want.generation = terms->generation;
     t->want.batch = task->batch + 1;
     t->want.end = task->end;

@@ -21,6 +21,7 @@ enum err chief_new(struct chief **out, const struct chief_config *config, const 
                    void *ctx, int64_t now_ms, struct errmsg *e)
 {
     struct optimizer optimizer;
+    assert(config->window_batches <= CHIEF_WINDOW_IDS);
     enum err err = msg_optimizer_get(&config->settings, &optimizer, e);
     if (err)
         return err;

@@ -26,7 +26,7 @@
 #include "worker/core/session.h"
 
 /* Ids of a lease: few, so that the batches of a dead worker are recomputed soon. */
-enum { CHIEF_WORKERS_MAX = WORKERS_MAX, CHIEF_LEASE_IDS = 4 };
+enum { CHIEF_WORKERS_MAX = WORKERS_MAX, CHIEF_LEASE_IDS = 4, CHIEF_WINDOW_IDS = 64 };
 
 enum chief_kept { KEPT_COPIED, KEPT_PUBLISHED, KEPT_FAILED };
 
@@ -113,6 +113,8 @@ struct chief_config {
     const struct journal *journal; /* of the earlier runs; copied. NULL: none */
     /* Hello.blas of the own session, with which others are compared; owned by the caller. "" or NULL: nothing is */
     const char *blas;
+    uint32_t
+        window_batches; /* a lease has ids of one window, which has so many, CHIEF_WINDOW_IDS at most (struct order); 0: any */
     char inexact[JOB_INEXACT_BYTES]; /* sync: the key that makes the job inexact; "": none does */
     struct chief_past past;
     /* the job was done before: processes that cannot be reached are not waited for */

@@ -268,6 +268,7 @@ static void assign(struct chief *c, uint32_t worker, const uint64_t *ids, size_t
 
 /* ---- dealing ---- */
 
+/* Its owner is set by the caller. */
 static bool next_to_deal(struct chief *c, uint64_t *id)
 {
     struct chief_leases *l = &c->async.leases;
@@ -275,18 +276,43 @@ static bool next_to_deal(struct chief *c, uint64_t *id)
         if (*owner_of(c, *id) == OWNER_REDO)
             return true;
     uint64_t low = l->unsettled < l->done.mark ? l->unsettled : l->done.mark;
-    if (l->next_id >= c->total || l->next_id - low >= IDS_WINDOW)
-        return false;
-    *id = l->next_id++;
-    return true;
+    *id = l->next_id;
+    return l->next_id < c->total && l->next_id - low < IDS_WINDOW;
+}
+
+/* The end of the window that the id is in, in its epoch. */
+static uint64_t window_end(const struct chief *c, uint64_t id)
+{
+    const uint64_t per_epoch = c->config.settings.batches_per_epoch,
+                   window = c->config.window_batches;
+    const uint64_t at = id % per_epoch, end = at - at % window + window;
+    return id - at + (end < per_epoch ? end : per_epoch);
+}
+
+/* The most ids of a lease of a window. Workers share windows where not every one can have its own: few ids are left, or too many
+ * would be dealt above the lowest. */
+static uint64_t share_of_worker(const struct chief *c)
+{
+    const struct chief_leases *l = &c->async.leases;
+    uint64_t left = c->total - l->next_id + l->redo;
+    left = left < IDS_WINDOW / 4 ? left : IDS_WINDOW / 4;
+    const uint64_t share = left / workers_count(c);
+    return share > CHIEF_LEASE_IDS ? share : CHIEF_LEASE_IDS;
 }
 
 static void serve(struct chief *c, uint32_t worker)
 {
     struct chief_worker *w = &c->worker[worker];
-    uint64_t ids[CHIEF_LEASE_IDS], id;
+    uint64_t ids[CHIEF_WINDOW_IDS], id, end = UINT64_MAX, most = CHIEF_LEASE_IDS;
     size_t n = 0;
-    while (n < w->async.want && n < CHIEF_LEASE_IDS && next_to_deal(c, &id)) {
+    if (c->config.window_batches)
+        most = share_of_worker(c);
+    else if (w->async.want < most)
+        most = w->async.want;
+    while (n < most && next_to_deal(c, &id) && id < end) {
+        if (n == 0 && c->config.window_batches)
+            end = window_end(c, id);
+        c->async.leases.next_id += id == c->async.leases.next_id;
         set_owner(c, id, OWNER_WORKER + worker);
         ids[n++] = id;
     }

@@ -11,7 +11,7 @@
 struct order {
     uint64_t rows, batch_size, seed;
     uint32_t microbatches;
-    uint32_t window_batches; /* of a stream with one lane; 0: it is none */
+    uint32_t window_batches; /* of a stream whose batches are leased; else 0 */
 };
 /* Batches in an epoch: rows / batch_size rounded up; the last one can be short. */
 uint64_t order_batches(const struct order *o);

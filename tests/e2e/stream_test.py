@@ -303,6 +303,14 @@ class LargeTest(StreamCase):
             self.assertLess(max(memory[f"worker-{i}"] for i in range(workers)), 80 << 10)
         self.assertEqual(len(digests), 1)
 
+    def test_a_window_that_is_leased_is_read_by_one_process(self):
+        keys = {"training.epochs": 1, "training.batch_size": 400, "training.update": "async", "data.window": 4096, "data.memory_mb": 4}
+        job = self.launch("--ps=1", "--workers=3", *slow(0.01, 3), keys=keys)
+        read, memory = self.watch(job)
+        parts = [read[f"worker-{i}"] / self.bytes for i in range(3)]
+        self.assertLess(sum(parts), 1 + 1.7 + 32e6 / self.bytes, parts)  # the chief indexes, and looks at the beginning
+        self.assertLess(max(memory[f"worker-{i}"] for i in range(3)), 80 << 10)
+
 
 class BadInputTest(StreamCase):
     """Wrong input is named: with 2 before training, later with 1."""

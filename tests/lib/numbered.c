@@ -59,7 +59,7 @@ struct numbered *numbered_new(const struct numbered_config *c, struct errmsg *e)
     struct lanes lanes;
     if (!n)
         abort();
-    n->reader = (struct row_reader){&type, &label_alone, c->rows, false};
+    n->reader = (struct row_reader){.type = &type, .schema = &label_alone, .rows = c->rows};
     init_lanes(&lanes, c);
     const struct stream_config config = {.reader = &n->reader,
                                          .lanes = &lanes,

@@ -221,7 +221,7 @@ static bool is_right(const struct csv_bench *b, const struct dataset *d, bool sp
         if (table_look(&d->table, row, &n, buffer, sizeof buffer / sizeof *buffer, &cells, &e))
             bench_die("%s", e.text);
         for (row += n; n > 0; n--, cells += table_packed_cells(d->table.schema, cells))
-            sum += (double)table_float(cells[0]);
+            sum += (double)schema_float(cells[0]);
     }
     size_t in_file = spilling ? b->rows * schema_row_cells(d->table.schema) * sizeof *buffer : 0;
     const uint32_t features = b->libsvm ? 0 : b->clicks ? CLICK_NUMBERS : NUMBERS + 4 * WORDS;

@@ -799,8 +799,8 @@ static void see_rows(const struct csv *c, struct work *w)
     w->seen = (struct dataset_seen){.any = false};
     for (uint32_t i = 0; i < w->piece.rows; i++) {
         if (batch_bit(w->piece.present, i))
-            dataset_see(&w->seen, table_float(cells[s->inputs]),
-                        s->weighted ? table_float(cells[s->inputs + 1]) : 1);
+            dataset_see(&w->seen, schema_float(cells[s->inputs]),
+                        s->weighted ? schema_float(cells[s->inputs + 1]) : 1);
         cells += schema_packed_raw_cells(s, cells);
     }
 }

@@ -250,9 +250,9 @@ static enum err count_cells(struct dataset *d, struct left_words *w, uint64_t *l
         n = d->table.rows - row;
         err = table_look(&d->table, row, &n, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
         for (; n > 0 && !err; n--, row++, cells += schema_packed_raw_cells(s, cells)) {
-            const float label = table_float(cells[s->inputs]);
+            const float label = schema_float(cells[s->inputs]);
             const bool is =
-                count_row(d, row, label, s->weighted ? table_float(cells[s->inputs + 1]) : 1);
+                count_row(d, row, label, s->weighted ? schema_float(cells[s->inputs + 1]) : 1);
             *left += is;
             for (uint32_t i = 0; w->s && !isnan(label) && i < s->inputs; i++)
                 if (w->number[i] && is)
@@ -776,7 +776,7 @@ static enum err check_table(const struct dataset *d, uint32_t classes, struct er
         const uint32_t *cells;
         err = table_look(&d->table, row, &n, buffer, TABLE_ROW_CELLS_MAX, &cells, e);
         for (; n > 0 && !err; n--, row++, cells += table_packed_cells(d->table.schema, cells))
-            err = check_label(table_float(cells[inputs]), classes, e);
+            err = check_label(schema_float(cells[inputs]), classes, e);
     }
     mem_free(buffer);
     return err;

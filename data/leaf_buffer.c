@@ -288,7 +288,7 @@ static bool add_keys(struct list_buffer *l, const struct column_buffer *c, const
         if (!number_of(l, key_at(value), &c->at[first + i]))
             return false;
         if (c->weight)
-            c->weight[first + i] = table_float(value[SCHEMA_KEY_CELLS]);
+            c->weight[first + i] = schema_float(value[SCHEMA_KEY_CELLS]);
     }
     return true;
 }
@@ -325,7 +325,7 @@ static void find_several(struct leaf_buffer *r, const uint32_t *cells)
 static bool add_lookups(struct leaf_buffer *r, const uint32_t *cells)
 {
     bool ok = true;
-    if (r->form.weighted && !(table_float(cells[r->form.schema->inputs + 1]) > 0.0f)) {
+    if (r->form.weighted && !(schema_float(cells[r->form.schema->inputs + 1]) > 0.0f)) {
         add_nothing(r);
         return true;
     }
@@ -339,14 +339,14 @@ enum err leaf_buffer_add(struct leaf_buffer *r, const uint32_t *cells, struct er
 {
     const struct table_schema *s = r->form.schema;
     assert(r->rows < r->rows_max);
-    if (isnan(table_float(cells[s->inputs])))
+    if (isnan(schema_float(cells[s->inputs])))
         return ERR_OK;
     if (r->x) {
         table_features(s, cells, r->x + (size_t)r->rows * r->form.features);
-        r->y[r->rows] = table_float(cells[s->inputs]);
+        r->y[r->rows] = schema_float(cells[s->inputs]);
     }
     if (r->weight)
-        r->weight[r->rows] = table_float(cells[s->inputs + 1]);
+        r->weight[r->rows] = schema_float(cells[s->inputs + 1]);
     bool ok = r->columns == 0 || add_lookups(r, cells);
     r->rows++;
     return ok ? ERR_OK : err_memory_for(e, "keys");

@@ -32,8 +32,8 @@ static void choose(struct noted *n, const struct table_schema *s)
 static double left_of(const struct schema_input *in, double v)
 {
     const float range = in->scale == SCALE_MIN_MAX ? 1 : 0;
-    return in->bucketing == BUCKETS_NONE ? (double)(schema_scaled(in, v) + range)
-                                         : buckets_find(&in->buckets, v);
+    const uint32_t cell = schema_scaled_cell(in, v);
+    return in->bucketing == BUCKETS_NONE ? (double)(schema_float(cell) + range) : cell;
 }
 
 static void note_row(struct noted *n, const struct table_schema *s, const uint32_t *cells)
@@ -59,7 +59,7 @@ static enum err note_block(struct noted *n, const struct table *t, uint64_t row,
             return err;
         row += held;
         for (; held > 0; held--, cells += schema_packed_raw_cells(s, cells))
-            if (!isnan(table_float(cells[s->inputs]))) /* not a bad row */
+            if (!isnan(schema_float(cells[s->inputs]))) /* not a bad row */
                 note_row(n, s, cells);
     }
     return ERR_OK;

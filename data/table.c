@@ -421,9 +421,10 @@ enum err table_visit(const struct table *t, const uint64_t *rows, uint32_t n, ta
 
 struct learning {
     struct table *table;
-    struct number_moments *part;  /* (chunks, inputs) */
+    struct numbers numbers;
+    double *part;                 /* (chunks, MOMENTS, padded) */
     struct number_moments *whole; /* (inputs) */
-    double *mean;                 /* (inputs) */
+    double *mean;                 /* (padded) */
     atomic_ullong next;
     enum { PASS_SUMS, PASS_SQUARES, PASS_QUANTILES, PASS_ROUNDING, PASS_SCALE } pass;
     struct quantiles *quantiles; /* (inputs) n > 0: to be learned */
@@ -437,31 +438,9 @@ struct learning {
 };
 enum { LOOK_CELLS = 1 << 18 }; /* cells of a chunk in the file that a thread reads at a time */
 
-/* Of a missing number no comparison is true, and to add 0 changes no sum. */
-static void add_sums(struct number_moments *m, const struct table_schema *s, const uint32_t *cells)
+static double *chunk_moments(const struct learning *l, uint64_t chunk)
 {
-    const uint32_t *high = schema_high_cells(s, cells);
-    for (uint32_t i = 0; i < s->inputs; i++) {
-        double v = s->input[i].kind == COLUMN_NUMBER ? schema_number(s, cells, high, i) : NAN;
-        double off = fabs((double)(float)v - v);
-        m[i].rounding = off > m[i].rounding ? off : m[i].rounding;
-        m[i].min = schema_pick(v < m[i].min, v, m[i].min);
-        m[i].max = schema_pick(v > m[i].max, v, m[i].max);
-        m[i].count += schema_number_or(v - v + 1, 0);
-        m[i].sum += schema_number_or(v, 0);
-    }
-}
-
-static void add_squares(struct number_moments *m, const double *mean, const struct table_schema *s,
-                        const uint32_t *cells)
-{
-    const uint32_t *high = schema_high_cells(s, cells);
-    for (uint32_t i = 0; i < s->inputs; i++) {
-        double v = s->input[i].kind == COLUMN_NUMBER ? schema_number(s, cells, high, i) : NAN;
-        double off = schema_number_or(v - mean[i], 0);
-        m[i].offset += off;
-        m[i].squares += off * off;
-    }
+    return l->part + chunk * MOMENTS * numbers_padded(l->table->schema->inputs);
 }
 
 static void count_quantiles(struct quantiles *q, const struct table_schema *s,
@@ -486,7 +465,7 @@ static void find_moves(atomic_bool *moves, const struct table_schema *s, const u
 
 static bool is_bad(const struct table_schema *s, const uint32_t *cells)
 {
-    return isnan(table_float(cells[s->inputs]));
+    return isnan(schema_float(cells[s->inputs]));
 }
 
 /* A pass reads little of each row, and waits for memory unless it is asked in time. */
@@ -497,18 +476,21 @@ static void await_row(const struct table_schema *s, const uint32_t *cells)
     __builtin_prefetch(cells + ROWS_AHEAD * schema_fixed_cells(s) + s->inputs);
 }
 
-static void learn_rows(const struct learning *l, struct number_moments *part, uint64_t row,
-                       const uint32_t *cells, uint64_t n)
+/* v: (padded), of a row's numbers; NaN of other inputs */
+static void learn_rows(const struct learning *l, double *part, uint64_t row, const uint32_t *cells,
+                       uint64_t n, double *v)
 {
     const struct table_schema *s = l->table->schema;
     for (; n > 0; n--, row++, cells += schema_packed_raw_cells(s, cells)) {
         await_row(s, cells);
         if (is_bad(s, cells) || (l->held && l->held[row / 8] >> row % 8 & 1))
             continue;
+        if (l->pass == PASS_SUMS || l->pass == PASS_SQUARES)
+            numbers_read(&l->numbers, cells, schema_high_cells(s, cells), v);
         if (l->pass == PASS_SUMS)
-            add_sums(part, s, cells);
+            numbers_add(part, v, s->inputs);
         else if (l->pass == PASS_SQUARES)
-            add_squares(part, l->mean, s, cells);
+            numbers_add_squares(part, l->mean, v, s->inputs);
         else if (l->pass == PASS_QUANTILES)
             count_quantiles(l->quantiles, s, cells);
         else
@@ -524,15 +506,16 @@ static void renumber_row(const struct table *t, uint32_t *cells)
 }
 
 /* Scale rows, and move them together, as they lose the second cells of numbers. */
-static void scale_rows(const struct table *t, uint32_t *cells, uint64_t n)
+static void scale_rows(const struct learning *l, uint32_t *cells, uint64_t n, double *v)
 {
+    const struct table *t = l->table;
     const struct table_schema *s = t->schema;
     for (uint32_t *to = cells; n > 0; n--) {
         const size_t own = table_packed_cells(s, cells);
         await_row(s, cells);
         if (!is_bad(s, cells)) {
             renumber_row(t, cells);
-            schema_scale_row(s, cells);
+            numbers_scale(&l->numbers, s, cells, v);
         }
         if (to != cells)
             memmove(to, cells, own * sizeof *to);
@@ -549,27 +532,26 @@ static void move_begins(const struct table_schema *s, struct table_chunk *c, uin
 }
 
 /* Rows of one chunk, at `cells`. */
-static void work_on_rows(const struct learning *l, struct number_moments *part, uint64_t row,
-                         uint32_t *cells, uint64_t n)
+static void work_on_rows(const struct learning *l, double *part, uint64_t row, uint32_t *cells,
+                         uint64_t n, double *v)
 {
     if (l->pass == PASS_SCALE)
-        scale_rows(l->table, cells, n);
+        scale_rows(l, cells, n, v);
     else
-        learn_rows(l, part, row, cells, n);
+        learn_rows(l, part, row, cells, n, v);
 }
 
 /* A chunk in the file is read into the buffer, and written back only if it was changed. */
-static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *buffer,
+static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *buffer, double *v,
                             struct errmsg *e)
 {
     struct table *t = l->table;
     uint64_t row = chunk * t->chunk_rows, end = row + rows_in(t, chunk);
-    struct number_moments *part =
-        l->part ? l->part + chunk * t->schema->inputs : NULL; /* NULL in PASS_SCALE */
+    double *part = l->part ? chunk_moments(l, chunk) : NULL; /* NULL in PASS_SCALE */
     struct table_chunk *c = &t->chunk[chunk];
     enum err err = ERR_OK;
     if (c->cells) {
-        work_on_rows(l, part, row, c->cells, end - row);
+        work_on_rows(l, part, row, c->cells, end - row, v);
         row = end;
     }
     for (uint64_t n; row < end && !err; row += n) {
@@ -578,7 +560,7 @@ static enum err learn_chunk(const struct learning *l, uint64_t chunk, uint32_t *
         err = table_look(t, row, &n, buffer, LOOK_CELLS, &cells, e);
         if (err)
             return err;
-        work_on_rows(l, part, row, buffer, n);
+        work_on_rows(l, part, row, buffer, n, v);
         if (l->pass == PASS_SCALE) /* shorter rows: none is written over one to be read */
             err = put_in_file(t, row, n, buffer, t->schema->wide, e);
     }
@@ -593,10 +575,14 @@ static void learn_chunks(void *ctx, uint32_t thread)
     struct errmsg e = {""};
     uint64_t chunk;
     (void)thread;
+    const uint32_t inputs = numbers_padded(l->table->schema->inputs);
     uint32_t *buffer = l->spilled ? mem_resize(NULL, LOOK_CELLS, sizeof *buffer) : NULL;
-    enum err err = l->spilled && !buffer ? err_memory(&e) : ERR_OK;
+    double *v = mem_resize(NULL, inputs, sizeof *v);
+    enum err err = !v || (l->spilled && !buffer) ? err_memory(&e) : ERR_OK;
+    for (uint32_t i = 0; i < inputs && !err; i++)
+        v[i] = NAN;
     while (!err && (chunk = atomic_fetch_add(&l->next, 1)) < l->table->chunks)
-        err = learn_chunk(l, chunk, buffer, &e);
+        err = learn_chunk(l, chunk, buffer, v, &e);
     if (err)
         atomic_store(&l->next, l->table->chunks);
     if (err && !atomic_exchange(&l->failed, true)) {
@@ -604,6 +590,7 @@ static void learn_chunks(void *ctx, uint32_t thread)
         l->e = e;
     }
     mem_free(buffer);
+    mem_free(v);
 }
 
 static enum err run_pass(struct learning *l, struct pool *pool, int pass, struct errmsg *e)
@@ -624,23 +611,23 @@ static void join_parts(struct learning *l)
     for (uint64_t c = 0; c < l->table->chunks; c++)
         for (uint32_t i = 0; i < inputs; i++) {
             struct number_moments *whole = &l->whole[i];
-            const struct number_moments *part = &l->part[c * inputs + i];
-            if (part->count == 0)
+            const struct number_moments part = numbers_moments(chunk_moments(l, c), inputs, i);
+            if (part.count == 0)
                 continue;
-            whole->min = whole->count == 0 || part->min < whole->min ? part->min : whole->min;
-            whole->max = whole->count == 0 || part->max > whole->max ? part->max : whole->max;
-            whole->rounding = part->rounding > whole->rounding ? part->rounding : whole->rounding;
-            whole->count += part->count;
-            whole->sum += part->sum;
-            whole->offset += part->offset;
-            whole->squares += part->squares;
+            whole->min = whole->count == 0 || part.min < whole->min ? part.min : whole->min;
+            whole->max = whole->count == 0 || part.max > whole->max ? part.max : whole->max;
+            whole->rounding = part.rounding > whole->rounding ? part.rounding : whole->rounding;
+            whole->count += part.count;
+            whole->sum += part.sum;
+            whole->offset += part.offset;
+            whole->squares += part.squares;
         }
 }
 
 static enum err learn_squares(struct learning *l, struct pool *pool, struct errmsg *e)
 {
-    for (uint64_t i = 0; i < l->table->chunks * l->table->schema->inputs; i++)
-        l->part[i].offset = l->part[i].squares = 0;
+    for (uint64_t c = 0; c < l->table->chunks; c++)
+        numbers_begin_squares(chunk_moments(l, c), l->table->schema->inputs);
     enum err err = run_pass(l, pool, PASS_SQUARES, e);
     if (!err)
         join_parts(l);
@@ -763,14 +750,19 @@ static enum err learn_moves(struct learning *l, struct pool *pool, struct errmsg
 enum err table_learn(struct table *t, const uint8_t *held, struct pool *pool, struct errmsg *e)
 {
     uint32_t inputs = t->schema->inputs;
-    struct learning l = {.table = t,
-                         .held = held,
-                         .part = mem_zalloc((size_t)t->chunks * inputs, sizeof *l.part),
-                         .whole = mem_zalloc(inputs, sizeof *l.whole),
-                         .mean = mem_zalloc(inputs, sizeof *l.mean)};
-    for (uint64_t i = 0; l.part && i < t->chunks * inputs; i++)
-        l.part[i] = (struct number_moments){.min = INFINITY, .max = -INFINITY};
-    enum err err = l.part && l.whole && l.mean ? learn_moments(&l, pool, e) : err_memory(e);
+    struct learning l = {
+        .table = t,
+        .held = held,
+        .part = mem_zalloc((size_t)t->chunks * MOMENTS * numbers_padded(inputs), sizeof *l.part),
+        .whole = mem_zalloc(inputs, sizeof *l.whole),
+        .mean = mem_zalloc(numbers_padded(inputs), sizeof *l.mean)};
+    enum err err = l.part && l.whole && l.mean && !numbers_init(&l.numbers, t->schema)
+                       ? ERR_OK
+                       : err_memory(e);
+    for (uint64_t c = 0; c < t->chunks && !err; c++)
+        numbers_begin(chunk_moments(&l, c), inputs);
+    if (!err)
+        err = learn_moments(&l, pool, e);
     for (uint32_t i = 0; i < inputs && !err; i++)
         if (t->schema->input[i].kind == COLUMN_NUMBER)
             schema_learn_number(&t->schema->input[i], &l.whole[i], l.mean[i]);
@@ -778,6 +770,7 @@ enum err table_learn(struct table *t, const uint8_t *held, struct pool *pool, st
         err = learn_quantiles(&l, pool, e);
     if (!err)
         err = learn_moves(&l, pool, e);
+    numbers_close(&l.numbers);
     mem_free(l.part);
     mem_free(l.whole);
     mem_free(l.mean);
@@ -797,6 +790,9 @@ static enum err shrink(struct table *t, struct errmsg *e)
 enum err table_scale(struct table *t, struct pool *pool, struct errmsg *e)
 {
     struct learning l = {.table = t};
-    enum err err = run_pass(&l, pool, PASS_SCALE, e);
+    enum err err = numbers_init(&l.numbers, t->schema) ? err_memory(e) : ERR_OK;
+    if (!err)
+        err = run_pass(&l, pool, PASS_SCALE, e);
+    numbers_close(&l.numbers);
     return err ? err : shrink(t, e);
 }

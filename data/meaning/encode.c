@@ -291,7 +291,7 @@ INLINED void note_spelling(struct encoding *x, uint32_t row, struct batch_text t
         return;
     double number = cell < x->s->inputs
                         ? schema_number(x->s, cells, cells + schema_row_cells(x->s), cell)
-                        : (double)table_float(cells[cell]);
+                        : (double)schema_float(cells[cell]);
     learned_note_spelling(x->t, x->m, cell, row, t, number);
 }
 

@@ -313,7 +313,8 @@ void schema_learn_number(struct schema_input *in, const struct number_moments *m
     in->needs_double = needs_double(in, m->rounding);
 }
 
-float schema_scaled(const struct schema_input *in, double v)
+/* The feature of a number without buckets. */
+static float scaled_number(const struct schema_input *in, double v)
 {
     double x = isnan(v) ? in->fill : v;
     if (in->scale == SCALE_LOG1P)
@@ -330,20 +331,20 @@ static uint32_t bucket(const struct schema_input *in, double v)
     return buckets_find(&in->buckets, isnan(v) ? in->missing_value : v) + 1;
 }
 
+uint32_t schema_scaled_cell(const struct schema_input *in, double v)
+{
+    if (in->bucketing != BUCKETS_NONE)
+        return bucket(in, v);
+    return schema_bits(in->scale == SCALE_NONE ? (float)schema_number_or(v, in->fill)
+                                               : scaled_number(in, v));
+}
+
 void schema_scale_row(const struct table_schema *s, uint32_t *cells)
 {
     const uint32_t *high = schema_high_cells(s, cells);
-    for (uint32_t i = 0; i < s->inputs; i++) {
-        const struct schema_input *in = &s->input[i];
-        if (in->kind != COLUMN_NUMBER)
-            continue;
-        double v = schema_number(s, cells, high, i);
-        if (in->scale == SCALE_NONE && in->bucketing == BUCKETS_NONE)
-            cells[i] = schema_bits((float)schema_number_or(v, in->fill));
-        else
-            cells[i] =
-                in->bucketing == BUCKETS_NONE ? schema_bits(schema_scaled(in, v)) : bucket(in, v);
-    }
+    for (uint32_t i = 0; i < s->inputs; i++)
+        if (s->input[i].kind == COLUMN_NUMBER)
+            cells[i] = schema_scaled_cell(&s->input[i], schema_number(s, cells, high, i));
 }
 
 void schema_row_keys(const struct table_key *k, const uint32_t *cells, uint64_t *key, float *weight)
@@ -356,7 +357,7 @@ void schema_row_keys(const struct table_key *k, const uint32_t *cells, uint64_t 
         const uint32_t *at = several ? cells + 1 + (size_t)i * each : cells;
         key[i] = i < n ? key_unmix(at[0] | (uint64_t)at[1] << 32) : 0;
         if (weight)
-            weight[i] = i >= n ? 0 : weighs ? table_float(at[SCHEMA_KEY_CELLS]) : 1;
+            weight[i] = i >= n ? 0 : weighs ? schema_float(at[SCHEMA_KEY_CELLS]) : 1;
     }
 }
 
@@ -367,7 +368,7 @@ void table_features(const struct table_schema *s, const uint32_t *cells, float *
     for (uint32_t i = 0; i < s->inputs; i++) {
         const struct schema_input *in = &s->input[i];
         if (!schema_input_is_id(in))
-            x[in->feature] = table_float(cells[i]);
+            x[in->feature] = schema_float(cells[i]);
         else if (in->encode == ENCODE_ID)
             x[in->feature] = (float)cells[i];
         else if (cells[i])

@@ -172,7 +172,7 @@ static inline uint32_t schema_bits(float v)
     } w = {.f = v};
     return w.u;
 }
-static inline float table_float(uint32_t bits)
+static inline float schema_float(uint32_t bits)
 {
     union {
         uint32_t u;
@@ -186,18 +186,20 @@ static inline const uint32_t *schema_high_cells(const struct table_schema *s, co
 {
     return s->wide ? cells + table_packed_cells(s, cells) : NULL;
 }
-/* A number of a row that is not scaled. high: its second cells */
-static inline double schema_number(const struct table_schema *s, const uint32_t *cells,
-                                   const uint32_t *high, uint32_t i)
+static inline double schema_double(uint32_t low, uint32_t high)
 {
     union {
         uint64_t u;
         double d;
-    } w;
-    if (!s->input[i].wide)
-        return (double)table_float(cells[i]);
-    w.u = cells[i] | (uint64_t)high[s->input[i].wide - 1] << 32;
+    } w = {.u = low | (uint64_t)high << 32};
     return w.d;
+}
+/* A number of a row that is not scaled. high: its second cells */
+static inline double schema_number(const struct table_schema *s, const uint32_t *cells,
+                                   const uint32_t *high, uint32_t i)
+{
+    return s->input[i].wide ? schema_double(cells[i], high[s->input[i].wide - 1])
+                            : (double)schema_float(cells[i]);
 }
 /* One of two numbers, bit by bit: without a branch, which the processor could not predict, and with the bits of denormal numbers,
  * which minsd flushes. */
@@ -271,8 +273,8 @@ struct number_moments {
 /* Set its shift, divisor, fill and width by the moments of all rows. If it has only one value, it is shifted to 0 and not
  * divided. Pure. */
 void schema_learn_number(struct schema_input *in, const struct number_moments *m, double mean);
-/* The feature of a number without buckets. NaN: it is missing. */
-float schema_scaled(const struct schema_input *in, double v);
+/* The cell of a number: its feature, or its bucket. NaN: it is missing. */
+uint32_t schema_scaled_cell(const struct schema_input *in, double v);
 /* Apply fills and scales to the cells of a packed row, once; the second cells of doubles stay behind it. Thread: any. */
 void schema_scale_row(const struct table_schema *s, uint32_t *cells);
 
@@ -287,3 +289,55 @@ bool schema_input_is_id(const struct schema_input *in);
 bool schema_input_grows(const struct schema_input *in);
 /* Convert a row's cells to features. x: (features). Thread: any. */
 void table_features(const struct table_schema *s, const uint32_t *cells, float *x);
+
+/* ---- numbers.c ---- */
+
+/* Many numbers of a row at a time, by the processor's vectors: sums, and scales. Each number goes through the same operations in the
+ * same order, so the bits are the same with vectors of any width. */
+
+/* Inputs next to each other that are numbers, all doubles (schema_input.wide) or none. */
+struct numbers_run {
+    uint32_t first, n;
+    uint32_t wide;   /* of its first input; 0: floats */
+    bool is_divided; /* they are shifted and divided: no logarithms, no buckets */
+};
+
+/* The moments of a row's numbers are arrays of numbers_padded(inputs), so that no vector is a part of one. */
+enum numbers_moment {
+    MOMENT_COUNT,
+    MOMENT_SUM,
+    MOMENT_OFFSET,
+    MOMENT_SQUARES,
+    MOMENT_MIN,
+    MOMENT_MAX,
+    MOMENT_ROUNDING,
+    MOMENTS
+};
+
+/* Set by numbers_init, and not changed: threads share it. */
+struct numbers {
+    uint32_t inputs, runs;
+    struct numbers_run *run;
+    double *fill, *shift, *divisor; /* (inputs) */
+};
+uint32_t numbers_padded(uint32_t inputs);
+
+/* As the schema is now: scales are learned later. The schema must outlive *x. Owns: numbers_close. Errors: ERR_NOMEM. */
+enum err numbers_init(struct numbers *x, const struct table_schema *s) MUST_CHECK;
+void numbers_close(struct numbers *x);
+
+/* The numbers of a row that is not scaled; high: its second cells. v: (inputs); what is no number is left as it was. */
+void numbers_read(const struct numbers *x, const uint32_t *cells, const uint32_t *high, double *v);
+/* v: (padded); what is no number is NaN. Set moments, (MOMENTS, padded), to those of no row. */
+void numbers_begin(double *moments, uint32_t inputs);
+/* Its offsets and squares alone. */
+void numbers_begin_squares(double *moments, uint32_t inputs);
+/* Those of one input. */
+struct number_moments numbers_moments(const double *moments, uint32_t inputs, uint32_t input);
+/* Add a row to its counts, sums, minima, maxima and roundings. NaN adds nothing. */
+void numbers_add(double *moments, const double *v, uint32_t inputs);
+/* Add a row to its offsets and squares. mean: (padded) */
+void numbers_add_squares(double *moments, const double *mean, const double *v, uint32_t inputs);
+/* As schema_scale_row. v: room for (inputs). */
+void numbers_scale(const struct numbers *x, const struct table_schema *s, uint32_t *cells,
+                   double *v);

@@ -208,14 +208,14 @@ static uint64_t compare(const struct dataset *d, struct input *in)
         must(table_look(&d->table, row++, &(uint64_t){1}, buffer, TABLE_ROW_CELLS_MAX, &cells,
                         NULL) == ERR_OK,
              "look");
-        must(bad == (bool)isnan(table_float(cells[2])), "a row is bad for one reader alone");
+        must(bad == (bool)isnan(schema_float(cells[2])), "a row is bad for one reader alone");
         if (bad)
             continue;
         const char *word = vocabulary_text(&d->table.schema->input[0].words, cells[0] - 1, &bytes);
         must(bytes == field[0].bytes && memcmp(word, field[0].at, bytes) == 0, "another word");
         must(cells[0] <= words + 1, "a word is not where it was first");
         words = cells[0] > words ? cells[0] : words;
-        must(table_float(cells[1]) == number && table_float(cells[2]) == label, "another number");
+        must(schema_float(cells[1]) == number && schema_float(cells[2]) == label, "another number");
     }
     must(!d || (row == d->rows && !in->open), "rows behind the last");
     return in->open ? 0 : good;

@@ -34,7 +34,7 @@ static json_t *input_at(const struct schema_input *in, uint32_t cell)
 {
     if (in->kind == COLUMN_CATEGORY)
         return word_at(in, cell);
-    return schema_input_is_id(in) ? json_integer(cell) : json_real((double)table_float(cell));
+    return schema_input_is_id(in) ? json_integer(cell) : json_real((double)schema_float(cell));
 }
 
 static json_t *row_at(const struct dataset *d, uint64_t row)
@@ -46,7 +46,7 @@ static json_t *row_at(const struct dataset *d, uint64_t row)
     struct errmsg e;
     if (table_look(&d->table, row, &n, buffer, TABLE_ROW_CELLS_MAX, &cells, &e))
         exit(1);
-    float label = table_float(cells[s->inputs]);
+    float label = schema_float(cells[s->inputs]);
     if (isnan(label))
         return json_null();
     json_t *out = json_array();

@@ -1228,8 +1228,8 @@ static void a_table_has_up_to_65536_columns(void **state)
     assert_int_equal(f.d.features, NUMBERS);
     const uint32_t *cells = cells_of(&f.d, 2, buffer);
     for (int i = 1; i <= NUMBERS; i++)
-        assert_true(table_float(cells[i - 1]) == (float)(2 + 1e-5 * i));
-    assert_true(table_float(cells[NUMBERS]) == 2);
+        assert_true(schema_float(cells[i - 1]) == (float)(2 + 1e-5 * i));
+    assert_true(schema_float(cells[NUMBERS]) == 2);
     teardown(&f);
     free(text);
 }
@@ -2221,7 +2221,7 @@ static void same_as_simple(const struct dataset *d, const struct simple_row *row
     uint32_t buffer[TABLE_ROW_CELLS_MAX];
     for (size_t i = 0; i < rows; i++) {
         const uint32_t *cells = cells_of(d, i, buffer);
-        if (row[i].bad != (bool)isnan(table_float(cells[2])))
+        if (row[i].bad != (bool)isnan(schema_float(cells[2])))
             fail_msg("row %zu is %s", i, row[i].bad ? "bad" : "not bad");
         if (row[i].bad)
             continue;
@@ -2229,8 +2229,8 @@ static void same_as_simple(const struct dataset *d, const struct simple_row *row
         const char *text = vocabulary_text(v, cells[0] - 1, &bytes);
         assert_int_equal(bytes, row[i].word_bytes);
         assert_memory_equal(text, row[i].word, bytes);
-        assert_true(table_float(cells[1]) == row[i].number);
-        assert_true(table_float(cells[2]) == row[i].label);
+        assert_true(schema_float(cells[1]) == row[i].number);
+        assert_true(schema_float(cells[2]) == row[i].label);
     }
 }
 
@@ -3067,7 +3067,7 @@ static void the_census_is_the_same_text_everywhere(void **state)
     double rich = 0;
     uint32_t buffer[TABLE_ROW_CELLS_MAX];
     for (uint64_t i = 0; i < train.rows; i++)
-        rich += (double)table_float(cells_of(&train, i, buffer)[14]);
+        rich += (double)schema_float(cells_of(&train, i, buffer)[14]);
     assert_in_range((uint64_t)rich, 2200, 2900);
     contents_hex(&train.contents, text);
     assert_string_equal(text, "7833ca753e68623ef80cfe080b7674d08a656db78cf44a66d06f68cc9f3e7833");
@@ -3121,7 +3121,7 @@ static void adult_loads_whole(void **state)
     double positive = 0;
     uint32_t buffer[TABLE_ROW_CELLS_MAX];
     for (uint64_t i = 0; i < f.d.rows; i++)
-        positive += (double)table_float(cells_of(&f.d, i, buffer)[14]);
+        positive += (double)schema_float(cells_of(&f.d, i, buffer)[14]);
     assert_int_equal(positive, 7841); /* the set's own count of >50K */
     dataset_close(&v);
     dataset_close(&f.d);

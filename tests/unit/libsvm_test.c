@@ -84,7 +84,7 @@ static const uint32_t *cells_of(struct fixture *f, uint64_t row)
 
 static float label_of(struct fixture *f, uint64_t row)
 {
-    return table_float(cells_of(f, row)[0]);
+    return schema_float(cells_of(f, row)[0]);
 }
 
 /* "3:1 7:0.5" */
@@ -97,7 +97,7 @@ static void assert_values(struct fixture *f, uint64_t row, const char *wanted)
         const uint32_t *value = cells + 1 + (size_t)3 * i;
         at += (size_t)snprintf(is + at, sizeof is - at, "%s%llu:%g", i ? " " : "",
                                (unsigned long long)key_unmix(value[0] | (uint64_t)value[1] << 32),
-                               (double)table_float(value[2]));
+                               (double)schema_float(value[2]));
     }
     assert_string_equal(is, wanted);
 }

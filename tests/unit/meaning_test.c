@@ -16,6 +16,8 @@
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "common/math/kernels.h"
+#include "common/math/simd.h"
 #include "data/core/rounding.h"
 #include "data/meaning/encode.h"
 #include "data/text/csv_number.h"
@@ -453,7 +455,7 @@ static void a_row_that_is_absent_is_told_by_a_bit_and_teaches_nothing(void **sta
         const bool there = row != 4 && row != 5 && row != 9;
         const uint32_t *cells = row_at(&f, row);
         assert_int_equal(batch_bit(f.present, row), there);
-        assert_int_equal(isnan(table_float(cells[f.schema->inputs])) == 0, there);
+        assert_int_equal(isnan(schema_float(cells[f.schema->inputs])) == 0, there);
         assert_true(there || cells[0] == 0);
     }
     const struct vocabulary *words = &f.learned.words[1];
@@ -472,9 +474,127 @@ static void a_weight_of_zero_is_another_thing_than_an_absent_row(void **state)
     encode(&f);
     const uint32_t *cells = row_at(&f, 2);
     assert_true(batch_bit(f.present, 2));
-    assert_true(table_float(cells[f.schema->inputs]) == 0);
-    assert_true(table_float(cells[f.schema->inputs + 1]) == 0);
+    assert_true(schema_float(cells[f.schema->inputs]) == 0);
+    assert_true(schema_float(cells[f.schema->inputs + 1]) == 0);
     teardown(&f);
+}
+
+/* ---- many numbers of a row at a time ---- */
+
+enum { MANY = 24, MANY_ROWS = 300, MANY_CELLS = 2 * MANY + 8 };
+
+static const char many_text[] =
+    "model: {input: {shape: auto}, layers: [{dense: {units: 1}}, sigmoid], loss: "
+    "binary_crossentropy}\noptimizer: sgd\n"
+    "data: {format: csv, train: a, missing: [''], columns: [label: y, "
+    "number: {name: 'a{1..13}', scale: standard}, category: {name: c, vocabulary: [x, z]}, "
+    "number: {name: 'b{1..3}', missing: {value: 2}}, number: {name: l, scale: log1p}, number: "
+    "{name: m, scale: "
+    "min_max, missing: {value: -3}}, number: {name: 'q{1..2}', buckets: {borders: [0, 2.5]}}, "
+    "number: {name: 'd{1..3}', scale: min_max}]}\n";
+
+static double many_number(uint64_t row, uint32_t i)
+{
+    static const double rare[] = {NAN, -0.0, 0, 5e-324, -1e-310, 1e-42, INFINITY, 1e300, 3.5, -7};
+    const uint64_t bits = rng_u64(rng_key(1, RNG_TEST, row, i), 0);
+    return bits % 5 == 0 ? rare[bits / 5 % 10] : (double)(int32_t)bits / 1000;
+}
+
+/* The moments of a row are added one after another. */
+static void add_plainly(struct number_moments *m, const double *mean, const double *v)
+{
+    for (uint32_t i = 0; i < MANY; i++) {
+        if (isnan(v[i]))
+            continue;
+        const double off = fabs((double)(float)v[i] - v[i]);
+        m[i].count += isfinite(v[i]);
+        m[i].sum += v[i];
+        m[i].min = schema_pick(v[i] < m[i].min, v[i], m[i].min);
+        m[i].max = schema_pick(v[i] > m[i].max, v[i], m[i].max);
+        m[i].rounding = off > m[i].rounding ? off : m[i].rounding;
+        m[i].offset += v[i] - mean[i];
+        m[i].squares += (v[i] - mean[i]) * (v[i] - mean[i]);
+    }
+}
+
+static void put_many(const struct table_schema *s, uint64_t row, uint32_t *cells, double *v)
+{
+    memset(cells, 0, MANY_CELLS * sizeof *cells);
+    for (uint32_t i = 0; i < MANY; i++) {
+        v[i] = s->input[i].kind == COLUMN_NUMBER ? many_number(row, i) : NAN;
+        if (s->input[i].kind == COLUMN_NUMBER)
+            schema_put_double(&cells[i], schema_high_of(s, i), v[i]);
+        if (!s->input[i].wide)
+            v[i] = (double)(float)v[i];
+    }
+}
+
+/* The bits are those of single numbers, also where denormal ones are flushed, as in the threads of a job. */
+static void check_many(const struct table_schema *s)
+{
+    static uint32_t cells[MANY_CELLS], plain[MANY_CELLS];
+    static double moments[MOMENTS * 2 * MANY], mean[2 * MANY], v[2 * MANY], read[2 * MANY];
+    struct number_moments m[MANY];
+    struct numbers x;
+    assert_int_equal(numbers_init(&x, s), ERR_OK);
+    assert_in_range(numbers_padded(MANY), MANY, 2 * MANY);
+    numbers_begin(moments, MANY);
+    for (uint32_t i = 0; i < 2 * MANY; i++)
+        v[i] = read[i] = NAN, mean[i] = 0.125 * i;
+    for (uint32_t i = 0; i < MANY; i++)
+        m[i] = (struct number_moments){.min = INFINITY, .max = -INFINITY};
+    for (uint64_t row = 0; row < MANY_ROWS; row++) {
+        put_many(s, row, cells, v);
+        memcpy(plain, cells, sizeof plain);
+        numbers_read(&x, cells, schema_high_cells(s, cells), read);
+        for (uint32_t i = 0; i < MANY; i++)
+            assert_true(isnan(v[i]) ? isnan(read[i]) : !memcmp(&v[i], &read[i], sizeof *v));
+        add_plainly(m, mean, v);
+        numbers_add(moments, read, MANY);
+        numbers_add_squares(moments, mean, read, MANY);
+        numbers_scale(&x, s, cells, read);
+        schema_scale_row(s, plain);
+        assert_memory_equal(cells, plain, sizeof plain);
+    }
+    for (uint32_t i = 0; i < MANY; i++) {
+        const struct number_moments got = numbers_moments(moments, MANY, i);
+        assert_true(got.count == m[i].count &&
+                    (got.count > 0) == (s->input[i].kind == COLUMN_NUMBER));
+        assert_memory_equal(&got.min, &m[i].min, sizeof got.min);
+        assert_memory_equal(&got.max, &m[i].max, sizeof got.max);
+        assert_memory_equal(&got.rounding, &m[i].rounding, sizeof got.rounding);
+        assert_true(isnan(m[i].sum) ? isnan(got.sum) : got.sum == m[i].sum);
+        assert_true(isnan(m[i].squares) ? isnan(got.squares) : got.squares == m[i].squares);
+        assert_true(isnan(m[i].offset) ? isnan(got.offset) : got.offset == m[i].offset);
+    }
+    numbers_close(&x);
+}
+
+static void many_numbers_have_the_bits_of_single_ones(void **state)
+{
+    struct job job;
+    struct table_schema *s;
+    struct errmsg e = {""};
+    (void)state;
+    if (job_parse(&job, many_text, sizeof many_text - 1, "j.yaml", "/", NULL, 0, &e) ||
+        schema_new(&s, &job.data.csv, &e))
+        fail_msg("%s", e.text);
+    assert_int_equal(s->inputs, MANY);
+    for (uint32_t i = 0; i < MANY; i++)
+        if (s->input[i].kind == COLUMN_NUMBER)
+            schema_learn_number(
+                &s->input[i],
+                &(struct number_moments){.count = 9, .squares = 5e3 * i, .min = -7, .max = i}, i);
+    for (int level = KERNELS_BASE; level <= KERNELS_AVX512; level++) {
+        if (!kernels_use((enum kernels_level)level))
+            continue;
+        check_many(s);
+        const unsigned was = simd_flush();
+        check_many(s);
+        simd_restore(was);
+    }
+    schema_unref(s);
+    job_close(&job);
 }
 
 int main(void)
@@ -491,6 +611,7 @@ int main(void)
         cmocka_unit_test(a_label_or_weight_that_is_null_is_missing),
         cmocka_unit_test(a_row_that_is_absent_is_told_by_a_bit_and_teaches_nothing),
         cmocka_unit_test(a_weight_of_zero_is_another_thing_than_an_absent_row),
+        cmocka_unit_test(many_numbers_have_the_bits_of_single_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -325,8 +325,8 @@ static void a_few_wide_rows_stay_in_memory(void **state)
             assert_int_equal(
                 table_look(&f.train.table, row, &one, buffer, TABLE_ROW_CELLS_MAX, &cells, &f.e),
                 ERR_OK);
-            assert_true(table_float(cells[7]) == (float)((row + 7) % 100));
-            assert_true(table_float(cells[WIDE]) == (float)(row % 2));
+            assert_true(schema_float(cells[7]) == (float)((row + 7) % 100));
+            assert_true(schema_float(cells[WIDE]) == (float)(row % 2));
         }
         dataset_close(&f.train);
     }

@@ -223,15 +223,15 @@ static void row_is(const struct table_schema *s, const uint32_t *cells, uint64_t
 {
     assert_int_equal(table_packed_cells(s, cells), cells_of(row));
     if (is_bad(row)) {
-        assert_true(isnan(table_float(cells[s->inputs])));
+        assert_true(isnan(schema_float(cells[s->inputs])));
         return;
     }
     double x = drawn(row, 3) % 1000;
-    assert_true(table_float(cells[0]) == (float)((x - s->input[0].shift) / s->input[0].divisor));
+    assert_true(schema_float(cells[0]) == (float)((x - s->input[0].shift) / s->input[0].divisor));
     assert_int_equal(cells[1], 1);
     assert_int_equal(cells[2], drawn(row, 7) % 6 < 3 ? 1 : 2);
-    assert_true(table_float(cells[s->inputs]) == (float)(row % 2));
-    assert_true(table_float(cells[s->inputs + 1]) == (float)(drawn(row, 6) % 3));
+    assert_true(schema_float(cells[s->inputs]) == (float)(row % 2));
+    assert_true(schema_float(cells[s->inputs + 1]) == (float)(drawn(row, 6) % 3));
     ids_are(s, cells, row);
     tags_are(s, cells, row);
     single_keys_are(s, cells, row);
@@ -405,7 +405,7 @@ static void rows_that_outgrow_memory_within_a_chunk_are_whole_in_the_file(void *
         uint64_t one = 1;
         assert_int_equal(table_look(&t, row, &one, buffer, TABLE_ROW_CELLS_MAX, &cells, &f.e), 0);
         const uint32_t *ids = table_key_cells(t.schema, &t.schema->key[KEY_IDS], cells);
-        assert_true(table_float(cells[0]) == (float)row);
+        assert_true(schema_float(cells[0]) == (float)row);
         assert_int_equal(ids[0], number_of(row, 1, IDS_MOST));
         for (uint32_t i = 0; i < ids[0]; i++)
             assert_int_equal(ids[1 + 2 * i], drawn(row, 100 + i));

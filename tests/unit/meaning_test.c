@@ -573,7 +573,7 @@ static void check_many(const struct table_schema *s)
 static void many_numbers_have_the_bits_of_single_ones(void **state)
 {
     struct job job;
-    struct table_schema *s;
+    struct table_schema *s = NULL;
     struct errmsg e = {""};
     (void)state;
     if (job_parse(&job, many_text, sizeof many_text - 1, "j.yaml", "/", NULL, 0, &e) ||

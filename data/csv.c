@@ -943,13 +943,31 @@ static void say_marker(const struct csv *c, uint32_t input)
                      c->reading->key, SHOWN(in->name), u->of.marker, u->marker_path);
 }
 
-/* More than a quarter of the rows, but a few: rare words are normal. A vocabulary that is given can leave words out. */
-static bool is_often_unknown(const struct csv *c, uint32_t i)
+/* A word of a given vocabulary that no row has. VOCABULARY_NONE: there is none, or it is not known. */
+static uint32_t absent_word(const struct csv *c, uint32_t threads, uint32_t i)
 {
-    enum { FEW = 20 };
+    uint8_t *const *found = c->work[0].piece.learned.found;
+    const struct vocabulary *words = &c->table->schema->input[i].words;
+    size_t bytes;
+    for (uint32_t n = 0; c->unknown[i].of.rows && found && found[i] && n < words->count; n++) {
+        const char *word = vocabulary_text(words, n, &bytes);
+        bool has = meaning_is_missing(&c->format.meaning, (struct batch_text){word, bytes});
+        for (uint32_t k = 0; k < threads && !has; k++)
+            has = batch_bit(c->work[k].piece.learned.found[i], n);
+        if (!has)
+            return n;
+    }
+    return VOCABULARY_NONE;
+}
+
+/* More than a quarter of the rows, but a few: rare words are normal, and a given vocabulary can leave them out. If it lists a word
+ * that no row has, fewer rows tell. Words that data.train teaches are never unknown there. */
+static bool is_often_unknown(const struct csv *c, uint32_t i, uint32_t absent)
+{
+    enum { FEW = 20, PART = 20 };
     const uint64_t rows = c->unknown[i].of.rows;
-    return c->reading->eval && c->table->schema->input[i].learns && rows >= FEW &&
-           rows > c->rows / 4;
+    return (c->reading->eval || !c->table->schema->input[i].learns) && rows >= FEW &&
+           (rows > c->rows / 4 || (absent != VOCABULARY_NONE && rows > c->rows / PART));
 }
 
 /* A look has read the beginnings alone. */
@@ -958,42 +976,58 @@ static bool looked_partly(const struct csv *c)
     return c->reading->look && (c->partly || c->left_bytes);
 }
 
-/* All rows are read. One row can lack a number; a look may have seen the beginnings alone. */
+static void say_often_unknown(const struct csv *c, uint32_t i, uint32_t absent)
+{
+    const struct schema_input *in = &c->table->schema->input[i];
+    const struct unknown *u = &c->unknown[i];
+    char none[PRINTABLE_NAME_BYTES + 32] = "";
+    size_t bytes;
+    if (!*u->of.shown && in->learns) {
+        dataset_warn(c->reading,
+                     "%s: column %s: %" PRIu64 " of %" PRIu64
+                     " rows have no value (%s), as no row of data.train has, so it is "
+                     "unknown to the model: check the files, and data.missing",
+                     c->reading->key, SHOWN(in->name), u->of.rows, c->rows, u->path);
+        return;
+    }
+    if (absent != VOCABULARY_NONE) {
+        const char *word = vocabulary_text(&in->words, absent, &bytes);
+        (void)snprintf(none, sizeof none, ", and none has its word \"%s\"",
+                       printable_name((char[PRINTABLE_NAME_BYTES]){""}, word, bytes));
+    }
+    dataset_warn(c->reading,
+                 "%s: column %s: %" PRIu64 " of %" PRIu64
+                 " rows have a word that %s, such as \"%s\" (%s)%s, %s: check %s%s",
+                 c->reading->key, SHOWN(in->name), u->of.rows, c->rows,
+                 in->learns ? "is not in data.train" : "its vocabulary lacks", u->of.shown, u->path,
+                 none, in->learns ? "and is unknown to the model" : "so it tells the model nothing",
+                 in->learns ? "" : "the list, ", what_differs(c, i));
+}
+
+/* All rows are read, or of a stream the beginnings: training does not look at its words. One row can lack a number. */
 static void say_unknown(const struct csv *c, uint32_t threads)
 {
     const struct table_schema *s = c->table->schema;
     const uint64_t rows = c->rows - c->bad;
-    if (looked_partly(c))
+    const bool partly = looked_partly(c);
+    if (!rows || (partly && (c->reading->eval || c->reading->job->data.order != ORDER_STREAM)))
         return;
     for (uint32_t i = 0; i < s->inputs; i++) {
         const struct schema_input *in = &s->input[i];
-        if (!rows || !is_unknown(c, threads, i)) {
-            if (rows && is_often_unknown(c, i) && !*c->unknown[i].of.shown)
-                dataset_warn(c->reading,
-                             "%s: column %s: %" PRIu64 " of %" PRIu64
-                             " rows have no value (%s), as no row of data.train has, so it is "
-                             "unknown to the model: check the files, and data.missing",
-                             c->reading->key, SHOWN(in->name), c->unknown[i].of.rows, c->rows,
-                             c->unknown[i].path);
-            else if (rows && is_often_unknown(c, i))
-                dataset_warn(
-                    c->reading,
-                    "%s: column %s: %" PRIu64 " of %" PRIu64
-                    " rows have a word that is not in data.train, such as \"%s\" (%s), and "
-                    "is unknown to the model: check %s",
-                    c->reading->key, SHOWN(in->name), c->unknown[i].of.rows, c->rows,
-                    c->unknown[i].of.shown, c->unknown[i].path, what_differs(c, i));
-            else if (rows)
+        if (partly || !is_unknown(c, threads, i)) {
+            const uint32_t absent = partly ? VOCABULARY_NONE : absent_word(c, threads, i);
+            if (is_often_unknown(c, i, absent))
+                say_often_unknown(c, i, absent);
+            else
                 say_marker(c, i);
-            continue;
-        }
-        if (in->kind == COLUMN_CATEGORY)
+        } else if (in->kind == COLUMN_CATEGORY) {
             say_unknown_words(c, i);
-        else if (rows > 1)
+        } else if (rows > 1) {
             dataset_warn(c->reading,
                          "%s: column %s: no row has a number, so all are missing: check the files, "
                          "and data.missing",
                          c->reading->key, in->name[0] ? SHOWN(in->name) : "without a name");
+        }
     }
 }
 

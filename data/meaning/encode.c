@@ -47,8 +47,13 @@ enum err learned_init(struct learned *t, const struct table_schema *s, bool samp
     t->key_words = samples ? mem_zalloc(LEARNED_KEYS, sizeof *t->key_words) : NULL;
     t->keys = !t->key_words ? 0 : s->keys < LEARNED_KEYS ? s->keys : LEARNED_KEYS;
     t->spelled = spelled ? mem_zalloc((size_t)inputs + 2, sizeof *t->spelled) : NULL;
-    return ((t->rounding && t->divided && t->key_words) || !samples) && (t->spelled || !spelled) &&
-                   t->seen && t->unknown && t->words
+    t->found = samples ? mem_zalloc(inputs, sizeof *t->found) : NULL;
+    bool all = t->found || !samples;
+    for (uint32_t i = 0; i < inputs && t->found; i++)
+        if (s->input[i].kind == COLUMN_CATEGORY && !s->input[i].learns)
+            all &= (t->found[i] = mem_zalloc(s->input[i].words.count / 8 + 1, 1)) != NULL;
+    return all && ((t->rounding && t->divided && t->key_words) || !samples) &&
+                   (t->spelled || !spelled) && t->seen && t->unknown && t->words
                ? ERR_OK
                : ERR_NOMEM;
 }
@@ -59,6 +64,9 @@ void learned_close(struct learned *t, uint32_t inputs)
         vocabulary_close(&t->words[i]);
     for (uint32_t i = 0; i <= inputs && t->rounding; i++)
         mem_free(t->rounding[i]);
+    for (uint32_t i = 0; i < inputs && t->found; i++)
+        mem_free(t->found[i]);
+    mem_free(t->found);
     mem_free(t->seen);
     mem_free(t->unknown);
     mem_free(t->words);
@@ -528,6 +536,8 @@ static void put_word(struct encoding *x, uint32_t row, struct batch_text t, enum
         x->t->seen[cell] |= (uint8_t)(number != VOCABULARY_NONE ? known : LEARNED_OTHER);
         if (number == VOCABULARY_NONE)
             learned_note_unknown(x->t, cell, known == LEARNED_KNOWN ? t : no_text);
+        else if (x->t->found && x->t->found[cell])
+            batch_set_bit(x->t->found[cell], number);
     }
     encode_row(x, row)[cell] = number + 1; /* VOCABULARY_NONE + 1 is 0 */
 }

@@ -40,7 +40,7 @@ enum learned_seen {
     LEARNED_OTHER = 4    /* another word */
 };
 
-/* Words that are not in a vocabulary that the training part has taught. */
+/* Words that are not in a vocabulary: a given one, or the one that the training part has taught. */
 struct learned_unknown {
     uint64_t rows;
     char shown[CSV_SHOWN_BYTES];  /* the first: bytes that are no UTF-8 as <F3> */
@@ -58,6 +58,8 @@ struct learned {
     bool any_unknown;                /* some are there */
     /* (inputs) while learning: the words of each category; a cell of n + 1 is word n of it */
     struct vocabulary *words;
+    uint8_t **
+        found; /* (inputs) bits of the words of a given vocabulary that rows have; NULL, or NULL in it: not wanted */
     struct learned_spelling
         *spelled; /* (inputs + 2) also of the label and the weight; NULL: not wanted */
     struct learned_divided *divided; /* (the schema's keys); NULL: not wanted */
@@ -68,7 +70,7 @@ struct learned {
     uint32_t rounded;           /* of the inputs, those below it are noted */
 };
 
-/* samples: rounding and divided are wanted. spelled: so is that. Errors: ERR_NOMEM; then learned_close, too. */
+/* samples: rounding, divided and found are wanted. spelled: so is that. Errors: ERR_NOMEM; then learned_close, too. */
 enum err learned_init(struct learned *t, const struct table_schema *s, bool samples,
                       bool spelled) MUST_CHECK;
 void learned_close(struct learned *t, uint32_t inputs);

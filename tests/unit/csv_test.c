@@ -1819,7 +1819,8 @@ static void evaluation_words_of_which_many_are_unknown_are_said_with_the_first(v
               {"category: color", 100, 25, false, "Red"}, /* a quarter: rare words are normal */
               {"category: color", 100, 26, true, ""},     /* that one has no value */
               {"category: color", 40, 19, false, "Red"},
-              {"category: {name: color, vocabulary: [red, blue]}", 100, 60, false, "Red"}};
+              {"category: {name: color, vocabulary: [red, blue]}", 100, 26, true, "Red"},
+              {"category: {name: color, vocabulary: [red, blue]}", 100, 25, false, "Red"}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char columns[200], words[400], text[4000] = "";
         struct fixture f;
@@ -1841,13 +1842,56 @@ static void evaluation_words_of_which_many_are_unknown_are_said_with_the_first(v
             fail_msg("%s", f.e.text);
         log_last_words(false, words, sizeof words);
         log_init("test", LOG_ERROR);
-        const char *said = *of[i].first
-                               ? "data.eval: column color: 26 of 100 rows have a word that is "
-                                 "not in data.train, such as \"Red\" ("
-                               : "data.eval: column color: 26 of 100 rows have no value (";
+        const char *said =
+            strstr(of[i].columns, "vocabulary")
+                ? "data.eval: column color: 26 of 100 rows have a word that its vocabulary lacks, "
+                  "such as \"Red\" ("
+            : *of[i].first ? "data.eval: column color: 26 of 100 rows have a word that is "
+                             "not in data.train, such as \"Red\" ("
+                           : "data.eval: column color: 26 of 100 rows have no value (";
         assert_string_equal(of[i].said ? strstr(words, said) ? said : words : words,
                             of[i].said ? said : "nothing");
         dataset_close(&eval);
+        teardown(&f);
+    }
+}
+
+/* A listed word that no row has is a likely slip of the list if others have none. */
+static void training_words_that_a_given_vocabulary_lacks_are_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *vocabulary;
+        uint32_t rows, unknown;
+        const char *said, *why;
+    } of[] = {{"red, blue", 100, 26, "26 of 100 rows", "), so it tells the model nothing: check"},
+              {"red, blue", 100, 25, "nothing", "nothing"},
+              {"red, bleu", 400, 21, "21 of 400 rows", "), and none has its word \"bleu\", so"},
+              {"red, bleu", 400, 20, "nothing", "nothing"},
+              {"red, bleu", 100, 19, "nothing", "nothing"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char columns[200], text[4000] = "", said[200] = "nothing";
+        const char *blue = strstr(of[i].vocabulary, "blue") ? "blue" : "red";
+        struct fixture f;
+        size_t n = 0;
+        (void)snprintf(columns, sizeof columns,
+                       "columns: [label: y, category: {name: color, vocabulary: [%s]}]",
+                       of[i].vocabulary);
+        for (uint32_t row = 0; row < of[i].rows; row++)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%u,%s\n", row % 2,
+                                  row == 0               ? "red"
+                                  : row <= of[i].unknown ? "Blue"
+                                                         : blue);
+        if (*of[i].said != 'n')
+            (void)snprintf(said, sizeof said,
+                           "data.train: column color: %s have a word that its vocabulary lacks, "
+                           "such as \"Blue\" (",
+                           of[i].said);
+        setup(&f, columns, NULL, 0);
+        warns(&f, text, said);
+        teardown(&f);
+        setup(&f, columns, NULL, 0);
+        warns(&f, text, of[i].why);
         teardown(&f);
     }
 }
@@ -3671,6 +3715,7 @@ int main(void)
         cmocka_unit_test(the_bytes_of_parquet_count_to_the_files_sizes),
         cmocka_unit_test(a_vocabulary_that_matches_no_word_is_said),
         cmocka_unit_test(evaluation_words_of_which_many_are_unknown_are_said_with_the_first),
+        cmocka_unit_test(training_words_that_a_given_vocabulary_lacks_are_said),
         cmocka_unit_test(words_that_look_equal_or_missing_are_said),
         cmocka_unit_test(a_number_that_no_row_has_is_said),
         cmocka_unit_test(nothing_is_said_of_the_vocabulary_without_rows),

@@ -317,10 +317,16 @@ enum {
 
 struct unit {
     uint32_t input, feature;
+    double zero; /* the feature of the number 0 */
 };
 struct moments {
     double rows, mean[UNIT_COLUMNS], squares[UNIT_COLUMNS];
+    /* rows that have 0; and, in data.eval, that have the mean of data.train */
+    double zeros[UNIT_COLUMNS], same[UNIT_COLUMNS];
 };
+
+/* How a column of data.eval is another than in data.train. */
+enum unit_other { UNIT_EQUAL, UNIT_OF_ANOTHER, UNIT_ONE_BEFORE, UNIT_ZERO_NOW, UNIT_OTHERS };
 
 /* Rows whose numbers can be gathered. */
 static uint64_t rows_there(const struct dataset *d)
@@ -336,25 +342,31 @@ static uint32_t choose_units(struct unit out[static UNIT_COLUMNS], const struct 
     uint32_t n = 0;
     for (uint32_t i = 0; i < inputs && n < UNIT_COLUMNS; i++)
         if (!s)
-            out[n++] = (struct unit){i, i};
+            out[n++] = (struct unit){i, i, 0};
         else if (s->input[i].kind == COLUMN_NUMBER && s->input[i].bucketing == BUCKETS_NONE &&
                  !s->input[i].ids)
-            out[n++] = (struct unit){i, s->input[i].feature};
+            out[n++] =
+                (struct unit){i, s->input[i].feature, (double)schema_scaled(&s->input[i], 0)};
     return n;
 }
 
-static void add_moments(struct moments *m, const struct unit *unit, uint32_t units, const float *x)
+/* before: of data.train; NULL: these are its own */
+static void add_moments(struct moments *m, const struct moments *before, const struct unit *unit,
+                        uint32_t units, const float *x)
 {
     m->rows++;
     for (uint32_t k = 0; k < units; k++) {
         const double v = (double)x[unit[k].feature], from = v - m->mean[k];
         m->mean[k] += from / m->rows;
         m->squares[k] += from * (v - m->mean[k]);
+        m->zeros[k] += v == unit[k].zero;
+        m->same[k] += before && v == before->mean[k];
     }
 }
 
-static enum err sample_moments(struct moments *m, const struct dataset *d, const struct unit *unit,
-                               uint32_t units, struct errmsg *e)
+static enum err sample_moments(struct moments *m, const struct moments *before,
+                               const struct dataset *d, const struct unit *unit, uint32_t units,
+                               struct errmsg *e)
 {
     const struct leaf_form form = dataset_form(d);
     const uint64_t rows = rows_there(d), step = rows / UNIT_BLOCKS;
@@ -368,20 +380,29 @@ static enum err sample_moments(struct moments *m, const struct dataset *d, const
             row[i] = first + i;
         err = dataset_gather(d, row, UNIT_ROWS, NULL, buffer, &leaf, e);
         for (uint32_t i = 0; !err && i < leaf.n; i++)
-            add_moments(m, unit, units, leaf.x + (size_t)i * form.features);
+            add_moments(m, before, unit, units, leaf.x + (size_t)i * form.features);
     }
     leaf_buffer_free(buffer);
     return err;
 }
 
+static enum unit_other other_unit(const struct moments m[2], uint32_t k)
+{
+    const double deviation = sqrt(m[0].squares[k] / m[0].rows);
+    if (deviation == 0) /* a few can be rare marks */
+        return m[1].same[k] < m[1].rows * 0.75 ? UNIT_ONE_BEFORE : UNIT_EQUAL;
+    if (deviation > 0 && fabs(m[1].mean[k] - m[0].mean[k]) > UNIT_FAR * deviation)
+        return UNIT_OF_ANOTHER;
+    return m[1].zeros[k] == m[1].rows && m[0].zeros[k] == 0 ? UNIT_ZERO_NOW : UNIT_EQUAL;
+}
+
 static void say_unit(const struct moments m[2], const struct unit *unit, uint32_t units,
-                     const struct dataset *d, const struct reading *r)
+                     enum unit_other other, const struct dataset *d, const struct reading *r)
 {
     uint32_t far = 0, first = 0;
     char name[16], more[48] = "";
     for (uint32_t k = units; k-- > 0;) {
-        const double deviation = sqrt(m[0].squares[k] / m[0].rows);
-        if (!(deviation > 0 && fabs(m[1].mean[k] - m[0].mean[k]) > UNIT_FAR * deviation))
+        if (other_unit(m, k) != other)
             continue;
         far++;
         first = k;
@@ -391,18 +412,31 @@ static void say_unit(const struct moments m[2], const struct unit *unit, uint32_
     (void)snprintf(name, sizeof name, "%u", unit[first].input);
     if (far > 1)
         (void)snprintf(more, sizeof more, " (and %u more columns)", far - 1);
-    dataset_warn(r,
-                 "%s: column %s%s: as the model reads it, a sample has the mean %.6g, and one of "
-                 "data.train %.6g with a deviation of %.3g; are both in the same unit, and neither "
-                 "alone scaled?",
-                 r->key,
-                 d->table.schema && d->table.schema->input[unit[first].input].name[0]
-                     ? SHOWN(d->table.schema->input[unit[first].input].name)
-                     : name,
-                 more, m[1].mean[first], m[0].mean[first], sqrt(m[0].squares[first] / m[0].rows));
+    const struct table_schema *s = d->table.schema;
+    const char *column =
+        s && s->input[unit[first].input].name[0] ? SHOWN(s->input[unit[first].input].name) : name;
+    if (other == UNIT_OF_ANOTHER)
+        dataset_warn(r,
+                     "%s: column %s%s: as the model reads it, a sample has the mean %.6g, and one "
+                     "of data.train %.6g with a deviation of %.3g; are both in the same unit, and "
+                     "neither alone scaled?",
+                     r->key, column, more, m[1].mean[first], m[0].mean[first],
+                     sqrt(m[0].squares[first] / m[0].rows));
+    else if (other == UNIT_ONE_BEFORE)
+        dataset_warn(r,
+                     "%s: column %s%s: in data.train all rows of a sample have one number, and "
+                     "here many have others, of which the model learns nothing: check data.train, "
+                     "or leave the column out",
+                     r->key, column, more);
+    else
+        dataset_warn(r,
+                     "%s: column %s%s: all rows of a sample have 0, and in data.train none has: if "
+                     "it stands for missing values, leave these fields empty, or add \"0\" to "
+                     "data.missing",
+                     r->key, column, more);
 }
 
-/* Warn of the columns whose mean in *d is far from that in r->learned, by a sample of both. */
+/* Warn of the columns that are others in *d than in r->learned, by a sample of both. */
 static enum err units_note(const struct dataset *d, const struct reading *r, struct errmsg *e)
 {
     const struct dataset *train = r->learned;
@@ -412,11 +446,11 @@ static enum err units_note(const struct dataset *d, const struct reading *r, str
         train->shares != d->shares) /* of which arrays.c warns */
         return ERR_OK;
     struct moments *m = mem_zalloc(2, sizeof *m);
-    enum err err = m ? sample_moments(&m[0], train, unit, units, e) : err_memory(e);
+    enum err err = m ? sample_moments(&m[0], NULL, train, unit, units, e) : err_memory(e);
     if (!err)
-        err = sample_moments(&m[1], d, unit, units, e);
-    if (!err)
-        say_unit(m, unit, units, d, r);
+        err = sample_moments(&m[1], &m[0], d, unit, units, e);
+    for (enum unit_other i = UNIT_OF_ANOTHER; i < UNIT_OTHERS && !err; i++)
+        say_unit(m, unit, units, i, d, r);
     mem_free(m);
     return err;
 }

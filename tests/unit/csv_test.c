@@ -2831,22 +2831,42 @@ static void numbers_that_their_scale_makes_equal_are_warned_of(void **state)
     }
 }
 
-static void columns_of_an_eval_part_in_another_unit_are_warned_of(void **state)
+static void columns_of_an_eval_part_that_are_others_are_warned_of(void **state)
 {
     (void)state;
+    static const char unit[] = "column a: as the model reads it, a sample has the mean ",
+                      one[] = "column a: in data.train all rows of a sample have one number, and "
+                              "here many have others",
+                      zero[] = "column a: all rows of a sample have 0, and in data.train none has";
     static const struct {
         const char *scale;
-        double factor;
-        bool said;
-    } of[] = {{"", 1, false}, {"", 1000, true}, {", scale: standard", 1000, true}, {"", 3, false}};
+        double least, step, factor; /* of data.train, and how many times it data.eval is */
+        int more;                   /* rows of 8 in data.eval that have more than the least, + 1 */
+        const char *said;
+    } of[] = {{"", 1, .5, 1, 8, NULL},
+              {"", 1, .5, 1000, 8, unit},
+              {", scale: standard", 1, .5, 1000, 8, unit},
+              {"", 1, .5, 3, 8, NULL},
+              {"", 5, 0, 1, 4, one},
+              {", scale: standard", 5, 0, 1, 4, one},
+              {", scale: min_max", 5, 0, 2, 1, one},
+              {"", 5, 0, 1, 3, NULL}, /* a quarter, as of a rare mark */
+              {"", 5, 0, 1, 2, NULL},
+              {"", 1, .5, 0, 8, zero},
+              {", scale: log1p", 1, .5, 0, 8, zero},
+              {", scale: standard", 1, .5, 0, 8, zero},
+              {"", 0, .5, 0, 8, NULL},
+              {"", 1, .5, 1, 1, NULL}}; /* a day */
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         struct fixture f;
         struct dataset eval;
-        char text[2][8000] = {"", ""}, job[200], words[400];
-        for (int i = 0, n[2] = {0, 0}; i < 400; i++)
-            for (int part = 0; part < 2; part++)
-                n[part] += sprintf(text[part] + n[part], "%.2f,%d\n",
-                                   (1 + i % (7 + part) * 0.5) * (part ? of[k].factor : 1), i % 2);
+        char text[2][8000] = {"", ""}, job[200], words[400], said[200] = "nothing";
+        for (int i = 0, n[2] = {0, 0}; i < 400; i++) {
+            const double more = i % 8 < of[k].more ? i % 8 * .5 : 0;
+            n[0] += sprintf(text[0] + n[0], "%.2f,%d\n", of[k].least + i % 7 * of[k].step, i % 2);
+            n[1] +=
+                sprintf(text[1] + n[1], "%.2f,%d\n", (of[k].least + more) * of[k].factor, i % 2);
+        }
         snprintf(job, sizeof job, "columns: [number: {name: a%s}, label]", of[k].scale);
         setup(&f, job, NULL, 0);
         loads(&f, text[0]);
@@ -2856,9 +2876,8 @@ static void columns_of_an_eval_part_in_another_unit_are_warned_of(void **state)
         assert_int_equal(dataset_load_eval(&eval, &f.job, &f.d, 0, &f.e), ERR_OK);
         log_last_words(false, words, sizeof words);
         log_init("test", LOG_ERROR);
-        const char *said = of[k].said ? "data.eval: column a: as the model reads it, a sample has "
-                                        "the mean "
-                                      : "nothing";
+        if (of[k].said)
+            snprintf(said, sizeof said, "data.eval: %s", of[k].said);
         if (!strstr(words, said))
             fail_msg("%zu: %s, not %s", k, words, said);
         dataset_close(&eval);
@@ -3671,7 +3690,7 @@ int main(void)
         cmocka_unit_test(a_character_that_cannot_be_seen_is_named),
         cmocka_unit_test(ctrl_z_at_the_end_is_named),
         cmocka_unit_test(what_a_value_was_meant_to_be_is_named),
-        cmocka_unit_test(columns_of_an_eval_part_in_another_unit_are_warned_of),
+        cmocka_unit_test(columns_of_an_eval_part_that_are_others_are_warned_of),
         cmocka_unit_test(a_field_with_blanks_around_names_data_trim),
         cmocka_unit_test(a_line_of_another_delimiter_names_data_delimiter),
         cmocka_unit_test(files_of_xz_and_bzip2_are_refused_by_name),

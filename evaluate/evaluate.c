@@ -233,6 +233,21 @@ static bool finds_too_few(const struct table_schema *s, const struct row_layout 
            (found == 0 || (!cross && found < m->lookups / FOUND_FEW));
 }
 
+/* The rows whose key is a missing value's, which has no row, if they are more than a quarter, and not a few; 0: they are not. */
+static uint64_t rows_without_value(const struct table_key *k, const struct row_layout *layout,
+                                   const struct row_misses *m, uint32_t list)
+{
+    enum { FEW = 20 };
+    uint64_t key;
+    if (k->kind == COLUMN_CROSS || !table_of_list(layout, list) ||
+        !word_key_missing(&k->options, k->seed, &key))
+        return 0;
+    for (uint32_t i = 0; i < m->kept; i++)
+        if (m->mixed[i] == key_mix(key) && m->times[i] >= FEW && m->times[i] > m->rows / 4)
+            return m->times[i];
+    return 0;
+}
+
 static bool has_row(const struct row_layout *layout, uint32_t list, uint64_t key,
                     const struct row_reader *rows)
 {
@@ -282,9 +297,18 @@ void evaluator_say_misses(const struct job *job, const struct table_schema *sche
         const struct row_misses *m = &misses[i];
         const struct table_key *key = &schema->key[schema->lookup[i].key];
         bool says = finds_too_few(schema, layout, m, i);
-        for (uint32_t k = 0; k < i && says; k++)
-            says = schema->lookup[k].key != schema->lookup[i].key ||
-                   !finds_too_few(schema, layout, &misses[k], k);
+        uint64_t blank = rows_without_value(key, layout, m, schema->lookup[i].list);
+        for (uint32_t k = 0; k < i && (says || blank); k++)
+            if (schema->lookup[k].key == schema->lookup[i].key) {
+                says = says && !finds_too_few(schema, layout, &misses[k], k);
+                if (rows_without_value(key, layout, &misses[k], schema->lookup[k].list))
+                    blank = 0;
+            }
+        if (blank)
+            log_warn("%s: column %s: %" PRIu64 " of %" PRIu64
+                     " rows have no value, of which the model has learned nothing, as no row of "
+                     "data.train lacked one: check the files, and data.missing",
+                     dataset_eval_name(job), SHOWN(key->name), blank, m->rows);
         if (says)
             log_warn("%s: column %s: of %" PRIu64 " lookups in table %s, %" PRIu64
                      " find a row: the model has not learned keys such as %" PRIu64

@@ -193,14 +193,15 @@ uint32_t row_values_copy(const struct row_values *v, uint32_t list, const struct
 
 /* ---- lookups that find nothing ---- */
 
-static void keep_miss(struct row_misses *m, uint64_t mixed)
+static void keep_miss(struct row_misses *m, uint64_t mixed, uint64_t times)
 {
     uint32_t i = 0;
-    if (m->kept == ROW_MISSES_KEPT)
-        return;
     while (i < m->kept && m->mixed[i] != mixed)
         i++;
+    if (i == ROW_MISSES_KEPT)
+        return;
     m->mixed[i] = mixed;
+    m->times[i] += times;
     m->kept += i == m->kept;
 }
 
@@ -217,7 +218,7 @@ void row_misses_count(struct row_misses *m, const struct lookup_column *c, uint3
             if (at == LOOKUP_NONE || !absent[at])
                 continue;
             m->missed++;
-            keep_miss(m, list->mixed[at]);
+            keep_miss(m, list->mixed[at], 1);
         }
 }
 
@@ -228,5 +229,5 @@ void row_misses_join(struct row_misses *m, const struct row_misses *other)
     m->rows += other->rows;
     m->zeros += other->zeros;
     for (uint32_t i = 0; i < other->kept; i++)
-        keep_miss(m, other->mixed[i]);
+        keep_miss(m, other->mixed[i], other->times[i]);
 }

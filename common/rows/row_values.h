@@ -58,6 +58,7 @@ struct row_misses {
     uint64_t rows, zeros;     /* of rows; and of lookups of the key 0 */
     uint32_t kept;
     uint64_t mixed[ROW_MISSES_KEPT]; /* (kept) the first different ones of these keys */
+    uint64_t times[ROW_MISSES_KEPT]; /* (kept) how many lookups have the key, since it is kept */
 };
 /* Count the lookups of n rows in one column. list, absent: the keys and marks of the column's list. */
 void row_misses_count(struct row_misses *m, const struct lookup_column *c, uint32_t n,

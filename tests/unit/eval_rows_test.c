@@ -235,6 +235,47 @@ static void a_few_rows_are_found_of_pairs_alone(void **state)
     teardown(&f);
 }
 
+/* The first column's, of 1200 rows with one key each. */
+static void missing_values_of_which_the_model_has_no_row_are_said(void **state)
+{
+    (void)state;
+    static const struct {
+        enum key_missing missing;
+        uint64_t key, times;
+        bool said;
+    } of[] = {{KEY_MISSING_KEY, 7, 301, true},
+              {KEY_MISSING_KEY, 7, 300, false}, /* a quarter */
+              {KEY_MISSING_KEY, 8, 1200, false},
+              {KEY_MISSING_NONE, 7, 1200, false}};
+    struct fixture f;
+    setup(&f);
+    const struct table_schema *schema = f.d.table.schema;
+    struct table_key *key = &f.d.table.schema->key[schema->lookup[0].key];
+    const struct row_layout *layout = model_layout(f.model)->rows;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        struct row_misses misses[2] = {{.lookups = 1200,
+                                        .rows = 1200,
+                                        .missed = of[i].times + 1,
+                                        .kept = 2,
+                                        .mixed = {key_mix(3), key_mix(7)},
+                                        .times = {1, of[i].times}}};
+        char said[400];
+        key->options.missing = of[i].missing;
+        key->options.missing_key = of[i].key;
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        evaluator_say_misses(&f.job, schema, layout, misses, NULL);
+        log_last_words(false, said, sizeof said);
+        log_init("test", LOG_ERROR);
+        const char *wanted = of[i].said ? "data.eval: column member: 301 of 1200 rows have no "
+                                          "value, of which the model has learned nothing"
+                                        : "nothing";
+        if (!strstr(said, wanted))
+            fail_msg("%zu: %s", i, said);
+    }
+    teardown(&f);
+}
+
 static void windows_and_threads_change_nothing(void **state)
 {
     (void)state;
@@ -310,6 +351,7 @@ int main(void)
         cmocka_unit_test(an_evaluation_is_that_of_each_example_with_its_own_rows),
         cmocka_unit_test(keys_that_a_table_need_not_admit_are_not_said),
         cmocka_unit_test(a_few_rows_are_found_of_pairs_alone),
+        cmocka_unit_test(missing_values_of_which_the_model_has_no_row_are_said),
         cmocka_unit_test(windows_and_threads_change_nothing),
         cmocka_unit_test(a_reader_that_fails_ends_the_evaluation_with_its_word),
         cmocka_unit_test(an_evaluation_that_is_stopped_reads_no_more),

@@ -185,6 +185,7 @@ static void lookups_that_miss_are_counted_and_their_first_keys_kept(void **state
     row_misses_count(&m, &c, 3, &list, absent);
     assert_true(m.lookups == 4 && m.missed == 3 && m.kept == 2);
     assert_true(m.mixed[0] == 104 && m.mixed[1] == 109);
+    assert_true(m.times[0] == 2 && m.times[1] == 1);
     uint32_t each[KEYS_N];
     for (uint32_t i = 0; i < KEYS_N; i++)
         each[i] = i;
@@ -193,6 +194,7 @@ static void lookups_that_miss_are_counted_and_their_first_keys_kept(void **state
     assert_true(other.missed == KEYS_N - 1 && other.kept == ROW_MISSES_KEPT);
     row_misses_join(&m, &other);
     assert_true(m.lookups == KEYS_N + 4 && m.missed == KEYS_N + 2 && m.kept == ROW_MISSES_KEPT);
+    assert_true(m.times[0] == 3 && m.times[1] == 2 && m.times[2] == 1);
 }
 
 static void memory_that_is_there_is_used_again(void **state)

@@ -66,22 +66,25 @@ static void say_seen(const struct dataset *d, const struct reading *r)
     enum { FEW = 20 }; /* numbers can be equal by chance */
     const struct dataset_seen *s = &d->seen;
     const bool part = r->look && r->look->estimated, classes = dataset_has_classes(r->job);
-    const char *which = part ? "the rows that were looked at" : "all rows";
+    const bool equal = s->min == s->max, one = equal || s->weighed_min == s->weighed_max;
+    const double label = (double)(equal ? s->min : s->weighed_min);
+    const char *which = part ? "the rows that were looked at" : "all rows",
+               *weigh = equal ? "" : " with a weight above 0";
     if (!s->any || r->unlabeled)
         return;
     if (!s->weighs)
         dataset_warn(r, "%s: %s have weight 0, %s", r->key, which,
                      part ? "as if they were not there" : "so there is nothing to count");
-    if (!r->eval && s->min == s->max && (classes || d->rows >= FEW))
-        dataset_warn(r, "%s: %s have the label %g: from %s%s alone nothing can be learned", r->key,
-                     which, (double)s->min, part ? "rows of one " : "one ",
+    if (!r->eval && one && (classes || d->rows >= FEW))
+        dataset_warn(r, "%s: %s%s have the label %g: from %s%s alone nothing can be learned",
+                     r->key, which, weigh, label, part ? "rows of one " : "one ",
                      classes ? "class" : "number");
-    else if (r->eval && !part && s->min == s->max && classes && d->rows >= FEW &&
-             !needs_both_classes(r->job))
-        dataset_warn(r,
-                     "%s: all rows have the label %g: an evaluation on rows of one class does not "
-                     "tell how well the model tells it from others",
-                     r->key, (double)s->min);
+    else if (r->eval && !part && one && classes && d->rows >= FEW && !needs_both_classes(r->job))
+        dataset_warn(
+            r,
+            "%s: all rows%s have the label %g: an evaluation on rows of one class does not "
+            "tell how well the model tells it from others",
+            r->key, weigh, label);
     else if (!r->eval && !part && !(s->classes[0] & 1) && has_class_numbers(r->job))
         dataset_warn(r,
                      "%s: no row has the label 0, but class numbers start at 0; if those of the "

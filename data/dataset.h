@@ -18,10 +18,11 @@ enum { DATASET_SEEN_CLASSES = 256 };
 
 /* Facts about the good rows of a set. */
 struct dataset_seen {
-    bool any;                                    /* there is a row */
-    bool weighs;                                 /* a row has a weight above 0 */
-    float min, max;                              /* of the labels */
-    double rows, weights;                        /* how many; the sum of their weights */
+    bool any;                       /* there is a row */
+    bool weighs;                    /* a row has a weight above 0 */
+    float min, max;                 /* of the labels */
+    float weighed_min, weighed_max; /* the same of rows with a weight above 0; NAN: none */
+    double rows, weights;           /* how many; the sum of their weights */
     uint64_t classes[DATASET_SEEN_CLASSES / 64]; /* bits: labels from 0 that a row has */
 };
 

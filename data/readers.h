@@ -57,6 +57,8 @@ static inline void dataset_see_also(struct dataset_seen *s, const struct dataset
     s->weights += next->weights;
     s->min = fminf(s->min, next->min);
     s->max = fmaxf(s->max, next->max);
+    s->weighed_min = fminf(s->weighed_min, next->weighed_min); /* NAN is left out */
+    s->weighed_max = fmaxf(s->weighed_max, next->weighed_max);
     for (size_t i = 0; i < DATASET_SEEN_CLASSES / 64; i++)
         s->classes[i] |= next->classes[i];
 }

@@ -121,8 +121,11 @@ void dataset_see(struct dataset_seen *s, float label, float weight)
 {
     if (isnan(label))
         return;
+    const float weighed = weight > 0 ? label : NAN;
     s->min = s->any ? fminf(s->min, label) : label;
     s->max = s->any ? fmaxf(s->max, label) : label;
+    s->weighed_min = s->any ? fminf(s->weighed_min, weighed) : weighed;
+    s->weighed_max = s->any ? fmaxf(s->weighed_max, weighed) : weighed;
     s->any = true;
     s->weighs |= weight > 0;
     s->rows++;

@@ -470,7 +470,11 @@ static void rows_from_which_nothing_can_be_learned_are_warned_of(void **state)
     f.job.model.head[0].loss = LOSS_BINARY_CROSSENTROPY;
     warns(&f, "1,2,1\n2,0,1\n",
           "data.train: all rows have the label 1: from one class alone nothing can be learned");
-    warns(&f, "1,2,0\n2,0,1\n", "nothing");
+    warns(
+        &f, "1,2,0\n2,0,1\n",
+        "data.train: all rows with a weight above 0 have the label 0: from one class alone nothing "
+        "can be learned");
+    warns(&f, "1,2,0\n2,1,1\n", "nothing");
     f.job.model.head[0].loss = LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
     warns(&f, "1,2,1\n2,1,2\n",
           "data.train: no row has the label 0, but class numbers start at 0; if those of the file "

@@ -2,6 +2,7 @@
 #include "data/readers.h"
 
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <wchar.h>
@@ -11,6 +12,7 @@
 #include "common/base/printable.h"
 #include "data/meaning/encode.h"
 #include "data/text/csv_hint.h"
+#include "data/text/csv_number.h"
 
 enum {
     WORDS = 1 << 20,  /* of more the first ones */
@@ -24,11 +26,34 @@ static bool is_decimal(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Shorten the text of a number that is whole: "01.0" to "1". Versions, as 3.1 and 3.10, are none, nor are exponents: ids of hex
- * digits have some. */
+static bool is_number(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (!is_decimal(text[i]) && !memchr("+-.eE", text[i], 5))
+            return false;
+    return true;
+}
+
+/* Write the digits of a whole number with an exponent, as R and readr write 100000: "1e+05". Returns its bytes. */
+static size_t without_exponent(char text[static PLAIN_BYTES], size_t bytes)
+{
+    char number[32];
+    double v;
+    if (bytes >= sizeof number || !memchr(text, 'e', bytes))
+        return bytes;
+    memcpy(number, text, bytes);
+    number[bytes] = '\0';
+    if (!csv_number_wide(number, bytes, &v) || fabs(v) >= 0x1p53 || v != trunc(v))
+        return bytes;
+    return (size_t)snprintf(text, PLAIN_BYTES, "%.0f", v);
+}
+
+/* Shorten the text of a number that is whole: "01.0" to "1". Versions, as 3.1 and 3.10, are none. */
 static size_t shorten_number(char *text, size_t bytes)
 {
     size_t digits = 0, points = 0, zeros = 0;
+    if (bytes > 1 && *text == '-')
+        return 1 + shorten_number(text + 1, bytes - 1);
     for (size_t i = 0; i < bytes; i++) {
         digits += is_decimal(text[i]);
         points += text[i] == '.';
@@ -225,7 +250,15 @@ static size_t plain_word(char out[static PLAIN_BYTES], const char *word, size_t 
         n -= 2;
         memmove(out, out + 1, n);
     }
-    return shorten_number(out, n);
+    return n;
+}
+
+/* Exponents count among numbers alone: ids of hex digits look as if they had some. */
+static size_t equal_word(char out[static PLAIN_BYTES], const char *word, size_t bytes, bool numbers,
+                         locale_t l)
+{
+    bytes = plain_word(out, word, bytes, l);
+    return shorten_number(out, numbers ? without_exponent(out, bytes) : bytes);
 }
 
 static const char *shown(char out[static PRINTABLE_NAME_BYTES], const struct vocabulary *v,
@@ -236,12 +269,29 @@ static const char *shown(char out[static PRINTABLE_NAME_BYTES], const struct voc
     return printable_name(out, word, bytes);
 }
 
+/* The number of words that are so, and in *first the first of them. */
+static uint32_t count_words(const struct vocabulary *words, bool (*is)(const char *, size_t),
+                            uint32_t *first)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < words->count; i++) {
+        size_t bytes;
+        const char *word = vocabulary_text(words, i, &bytes);
+        if (is(word, bytes) && n++ == 0)
+            *first = i;
+    }
+    return n;
+}
+
 static enum err note_equal(const struct reading *r, const char *name,
                            const struct vocabulary *words)
 {
     struct vocabulary plain = {.count = 0};
     uint32_t last = words->count < WORDS ? words->count : WORDS, equal = 0, pair[2] = {0};
     uint32_t *first = mem_zalloc((size_t)last + 1, sizeof *first); /* of each plain word */
+    uint32_t number_at;
+    const bool numbers =
+        words->count - count_words(words, is_number, &number_at) <= 1 + words->count / 10;
     locale_t lower = lower_case();
     enum err err = first ? ERR_OK : ERR_NOMEM;
     for (uint32_t i = 0; i < last && !err; i++) {
@@ -251,7 +301,7 @@ static enum err note_equal(const struct reading *r, const char *name,
         const char *word = vocabulary_text(words, i, &bytes);
         if (bytes > WORD_BYTES)
             continue;
-        bytes = plain_word(text, word, bytes, lower);
+        bytes = equal_word(text, word, bytes, numbers, lower);
         const uint32_t before = plain.count;
         err = vocabulary_add(&plain, text, bytes, &number);
         if (err)
@@ -268,8 +318,8 @@ static enum err note_equal(const struct reading *r, const char *name,
             r,
             "%s: column %s: \"%s\" and \"%s\" are two words; %u of %u words differ from "
             "an earlier one in blanks%s, invisible characters, case, quotes, dashes, HTML, bytes "
-            "of a letter (NFC, Latin-1, UTF-8 twice) or zeros of a number alone; if they mean the "
-            "same, write them equally in the files",
+            "of a letter (NFC, Latin-1, UTF-8 twice), zeros or exponent of a number alone; if they "
+            "mean the same, write them equally in the files",
             r->key, SHOWN(name), shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[0]),
             shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[1]), equal, last,
             r->job->data.format == DATA_PARQUET ? "" : " (data.trim)");
@@ -325,20 +375,6 @@ static bool is_shortened(const char *word, size_t bytes)
            word[at + 1] == '+' && is_decimal(word[at + 2]) && is_decimal(word[at + 3]);
 }
 
-/* The number of words that are so, and in *first the first of them. */
-static uint32_t count_words(const struct vocabulary *words, bool (*is)(const char *, size_t),
-                            uint32_t *first)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < words->count; i++) {
-        size_t bytes;
-        const char *word = vocabulary_text(words, i, &bytes);
-        if (is(word, bytes) && n++ == 0)
-            *first = i;
-    }
-    return n;
-}
-
 static void note_shortened(const struct reading *r, const char *name,
                            const struct vocabulary *words)
 {
@@ -385,7 +421,7 @@ static size_t plain_label(char out[static PLAIN_BYTES], const struct vocabulary 
     size_t bytes;
     const char *word = vocabulary_text(v, number, &bytes);
     const bool sign = bytes > 1 && *word == '+' && is_decimal(word[1]);
-    return bytes > WORD_BYTES ? 0 : plain_word(out, word + sign, bytes - sign, l);
+    return bytes > WORD_BYTES ? 0 : equal_word(out, word + sign, bytes - sign, false, l);
 }
 
 static bool say_class(const struct reading *r, const struct vocabulary *other, uint32_t label,

@@ -1911,6 +1911,11 @@ static void words_that_look_equal_or_missing_are_said(void **state)
         {"[\"\"]", "1,1\n2,1.0\n", "\"1\" and \"1.0\" are two words; 1 of 2"},
         {"[\"\"]", "1,01\n2,1\n", "\"01\" and \"1\""},
         {"[\"\"]", "1,02.\n2,2.00\n", "\"02.\" and \"2.00\""},
+        {"[\"\"]", "1,2e3\n2,2000\n1,1999\n2,60150001022E+3\n1,60150001022000\n2,\n",
+         "\"2e3\" and \"2000\" are two words; 2 of 6"},
+        {"[\"\"]", "1,-1\n2,-1.0\n1,1\n", "\"-1\" and \"-1.0\" are two words; 1 of 3"},
+        {"[\"\"]", "1,2e3\n2,2000\n1,1f\n2,3b\n", "nothing"}, /* of digits in hex */
+        {"[\"\"]", "1,0x1e\n2,30\n1,2e-3\n2,0.002\n1,9e99\n2,5e\n", "nothing"},
         {"[\"\"]", "1,3.1\n2,3.10\n1,10\n2,1\n", "nothing"}, /* of versions, or chapters */
         {"[\"\"]", "1,u\xE2\x80\x8Bv\n2,uv\n", "\"u<U+200B>v\" and \"uv\" are two words; 1 of 2"},
         {"[\"\"]", "1,u  v\n2,u\xC2\xA0v\n1,u\xE2\x80\x89v\n2,u\tv\n1,u v\n2,uv\n",

@@ -127,7 +127,8 @@ enum err dataset_alloc_as(struct dataset *d, const struct reading *r, const char
 /* path: (count) the files that have the rows, or members of archives. with: (count) the file of labels of each; NULL: none.
  * Files are the same by device and inode, so names, links and patterns that overlap do not matter. Labels that several
  * files of rows share are no mistake. Says nothing of rows without labels, of a sample, and of files on a command line
- * that are in data.train. Errors: ERR_NOMEM. */
+ * that are in data.train. A sample, too, warns of an order of names that is not that of their numbers, if the order tells.
+ * Errors: ERR_NOMEM. */
 enum err same_files_warn(const struct reading *r, const char *const *path, const char *const *with,
                          size_t count, struct errmsg *e) MUST_CHECK;
 /* The same for files with equal contents, decompressed. own: the complete files. Says nothing of files without rows, and of those

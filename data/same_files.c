@@ -202,6 +202,43 @@ static enum err warn_of_both_parts(const struct reading *r, struct errmsg *e)
     return err == ERR_NOMEM ? err : ERR_OK;
 }
 
+/* "day-12.csv" and "day-9.csv": the first difference is that of two numbers, the larger one first. */
+static bool numbers_fall(const char *a, const char *b)
+{
+    static const char digits[] = "0123456789";
+    size_t at = 0;
+    while (a[at] && a[at] == b[at])
+        at++;
+    while (at > 0 && strchr(digits, a[at - 1]))
+        at--;
+    a += at + strspn(a + at, "0");
+    b += at + strspn(b + at, "0");
+    const size_t of_a = strspn(a, digits), of_b = strspn(b, digits);
+    return of_b && of_a > of_b &&
+           (strcmp(a + of_a, b + of_b) == 0 || (a[of_a] == '/' && b[of_b] == '/'));
+}
+
+/* Of files that are not named one by one, if their order is taken for that of time. */
+static void warn_of_order(const struct reading *r, const char *const *path, size_t count)
+{
+    const struct job *job = r->job;
+    const bool last = job->data.validation.last > 0 && job_holds_rows_out(job);
+    if (r->eval || r->unlabeled || !(last || (job_streams(job) && job->metrics.progressive)))
+        return;
+    for (size_t i = 1; i < count; i++) {
+        if (!numbers_fall(path[i - 1], path[i]) || strstr(r->patterns, path[i]))
+            continue;
+        dataset_warn(r,
+                     "%s: the order of the files is that of their names, with %s before %s, and "
+                     "%s; rename the files, with all numbers of one width, or list them in their "
+                     "order",
+                     r->key, path[i - 1], path[i],
+                     last ? "data.validation.last holds out the last rows"
+                          : "metrics.progressive tests each row before the next are learned");
+        return;
+    }
+}
+
 static bool is_silent(const struct reading *r)
 {
     return r->unlabeled || r->sampled || r->job->data.format == DATA_SYNTHETIC;
@@ -210,6 +247,7 @@ static bool is_silent(const struct reading *r)
 enum err same_files_warn(const struct reading *r, const char *const *path, const char *const *with,
                          size_t count, struct errmsg *e)
 {
+    warn_of_order(r, path, count);
     if (is_silent(r))
         return ERR_OK;
     enum err err = warn_twice(r, path, with, count, e);

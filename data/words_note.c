@@ -26,7 +26,7 @@ static bool is_decimal(char c)
     return c >= '0' && c <= '9';
 }
 
-static bool is_number(const char *text, size_t bytes)
+static bool has_number_signs(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
         if (!is_decimal(text[i]) && !memchr("+-.eE", text[i], 5))
@@ -291,7 +291,7 @@ static enum err note_equal(const struct reading *r, const char *name,
     uint32_t *first = mem_zalloc((size_t)last + 1, sizeof *first); /* of each plain word */
     uint32_t number_at;
     const bool numbers =
-        words->count - count_words(words, is_number, &number_at) <= 1 + words->count / 10;
+        words->count - count_words(words, has_number_signs, &number_at) <= 1 + words->count / 10;
     locale_t lower = lower_case();
     enum err err = first ? ERR_OK : ERR_NOMEM;
     for (uint32_t i = 0; i < last && !err; i++) {

@@ -3365,6 +3365,46 @@ static void files_that_are_named_twice_are_warned_of(void **state)
     teardown(&f);
 }
 
+static void files_whose_numbers_are_not_in_order_are_warned_of_if_their_order_tells(void **state)
+{
+    static const char said[] =
+        "data.train: the order of the files is that of their names, with /day-12.csv before "
+        "/day-9.csv, and data.validation.last holds out the last rows; rename the files, with all "
+        "numbers of one width, or list them in their order";
+    static const char *const other[] = {"day-9.csv\n@/day-12.csv", "day-12.csv\n@/day-9.csv",
+                                        "x*.csv", "h*.csv", "z*.csv"};
+    static const char *const name[] = {"day-9.csv", "day-12.csv", "x2a.csv", "x12.csv",
+                                       "h1f2.csv",  "h12a.csv",   "z09.csv", "z12.csv"};
+    (void)state;
+    struct fixture f;
+    char text[16], train[40];
+    setup(&f, NUMBER_LABEL, NULL, 0);
+    mem_free(f.job.data.eval);
+    f.job.data.eval = NULL;
+    f.job.data.validation.last = 0.5;
+    for (int i = 0; i < 8; i++)
+        put(&f, name[i], text, (size_t)snprintf(text, sizeof text, "1,%d\n2,3\n", i));
+    name_files(&f, &f.job.data.train, "@/day-*.csv");
+    assert_string_equal(files_warning(&f), said);
+    struct dataset_look look = {0};
+    assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+    assert_non_null(strstr(look.warning.text, "day-9.csv, and data.validation.last"));
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        (void)snprintf(train, sizeof train, "@/%s", other[i]);
+        name_files(&f, &f.job.data.train, train);
+        assert_string_equal(files_warning(&f), "nothing");
+    }
+    name_files(&f, &f.job.data.train, "@/day-*.csv");
+    f.job.data.validation.last = 0;
+    assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+    assert_string_equal(look.warning.text, "");
+    f.job.metrics.progressive = true;
+    f.job.data.order = ORDER_STREAM;
+    assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+    assert_non_null(strstr(look.warning.text, "and metrics.progressive tests each row before"));
+    teardown(&f);
+}
+
 static void files_with_equal_rows_are_warned_of(void **state)
 {
     static const struct {
@@ -3791,6 +3831,7 @@ int main(void)
         cmocka_unit_test(a_look_weighs_files_that_it_does_not_open_by_their_size),
         cmocka_unit_test(a_look_tells_the_memory_of_rows_that_are_loaded),
         cmocka_unit_test(files_that_are_named_twice_are_warned_of),
+        cmocka_unit_test(files_whose_numbers_are_not_in_order_are_warned_of_if_their_order_tells),
         cmocka_unit_test(files_with_equal_rows_are_warned_of),
         cmocka_unit_test(a_look_before_a_start_opens_some_of_many_files),
         cmocka_unit_test(rows_are_the_same_as_a_field_at_a_time),

@@ -1,6 +1,6 @@
 /* The index of csv files, and their rows by it. A thread takes the next part, scans it without knowing in which state the reader reaches it, and joins
  * it when all earlier parts are joined. So a file is read once, in parallel, and the memory of parts is that of one for each
- * thread.
+ * thread. A compressed file is read from its beginning by one thread, which knows the state.
  *
  * From different states a scan soon comes to the same one: a newline ends every row that is not in quotes, and a quote closes
  * the field of a scan that was in quotes by mistake. Then one scan does for all. Two remain in text
@@ -199,7 +199,7 @@ static enum err check_same(int fd, const struct text_index_file *f, struct errms
     struct stat now;
     if (fstat(fd, &now) != 0)
         return err_set(e, err_of_errno(errno), "%s", strerror(errno));
-    if ((uint64_t)now.st_size == f->bytes && modified_ns(&now) == f->modified_ns)
+    if ((uint64_t)now.st_size == f->stored_bytes && modified_ns(&now) == f->modified_ns)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "it changed while it was read: run again when nothing writes to it, or write to "
@@ -226,6 +226,51 @@ static enum err open_data(int *fd, const char *path, struct errmsg *e)
                    strerror(errno));
 }
 
+/* The text of a file, which is read in its order, but can begin anywhere. */
+struct data_text {
+    const struct text_index_file *of;
+    const char *path;
+    int fd;
+    struct stream *unpacked; /* of a compressed file, at `at`; NULL: none yet */
+    uint64_t at;
+};
+
+static enum err text_open(struct data_text *t, const struct text_index_file *of, const char *path,
+                          struct errmsg *e)
+{
+    *t = (struct data_text){.of = of, .path = path, .fd = -1};
+    return open_data(&t->fd, path, e);
+}
+
+static void text_close(struct data_text *t)
+{
+    stream_close(t->unpacked);
+    files_close(&t->fd);
+    t->unpacked = NULL;
+}
+
+/* As read_exactly, of the text. */
+static enum err text_read(struct data_text *t, char *out, size_t bytes, uint64_t at,
+                          struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    size_t got = 0;
+    if (!t->of->compressed)
+        return read_exactly(t->fd, out, bytes, at, e);
+    if (t->unpacked && t->at != at) {
+        stream_close(t->unpacked);
+        t->unpacked = NULL;
+    }
+    if (!t->unpacked)
+        err = stream_open_at(&t->unpacked, t->path, t->of->points, t->of->points_bytes, at, e);
+    if (!err)
+        err = stream_read(t->unpacked, out, bytes, &got, e);
+    if (!err && got < bytes)
+        err = err_set(e, ERR_INPUT, "it became shorter while it was read");
+    t->at = at + bytes;
+    return err;
+}
+
 static enum err scan_cells(struct scan *s, int fd, const struct text_index *x, struct errmsg *e)
 {
     const struct text_index_file *f = &x->file[s->part->file];
@@ -246,25 +291,49 @@ static enum err scan_cells(struct scan *s, int fd, const struct text_index *x, s
     return err ? err : check_same(fd, f, e);
 }
 
+static enum err scan_init(struct scan *s, struct text_index_part *p, const struct text_index *x,
+                          const struct csv_grammar *g, struct errmsg *e)
+{
+    *s = (struct scan){.format.grammar = *g, .part = p};
+    s->text = mem_zalloc(x->cell_bytes + g->comment_bytes + CSV_SCAN_PAD, 1);
+    s->mark = mem_zalloc(STEP_BYTES + CSV_SCAN_PAD, sizeof *s->mark);
+    return s->text && s->mark ? ERR_OK : err_memory(e);
+}
+
+static void scan_close(struct scan *s)
+{
+    mem_free(s->mark);
+    mem_free(s->text);
+}
+
+static void scan_begin(struct scan *s, uint32_t starts)
+{
+    s->part->starts = starts;
+    for (unsigned k = 0; k < TEXT_INDEX_STATES; k++)
+        s->now[k] = (uint8_t)k;
+}
+
+static void scan_end(struct scan *s)
+{
+    for (unsigned k = 0; k < TEXT_INDEX_STATES; k++)
+        s->part->end[k] = s->now[k];
+}
+
 enum err csv_index_scan(struct text_index_part *p, const struct text_index *x, const char *path,
                         const struct csv_grammar *g, struct errmsg *e)
 {
     assert(p->file < x->files && p->cells <= TEXT_INDEX_PART_CELLS);
-    struct scan s = {.format.grammar = *g, .part = p};
-    p->starts = p->first_cell ? states_of(g) : 1U << state_of(PLACE_ROW, false);
-    for (unsigned k = 0; k < TEXT_INDEX_STATES; k++)
-        s.now[k] = (uint8_t)k;
-    s.text = mem_zalloc(x->cell_bytes + g->comment_bytes + CSV_SCAN_PAD, 1);
-    s.mark = mem_zalloc(STEP_BYTES + CSV_SCAN_PAD, sizeof *s.mark);
+    struct scan s;
     int fd = -1;
-    enum err err = s.text && s.mark ? open_data(&fd, path, e) : err_memory(e);
+    enum err err = scan_init(&s, p, x, g, e);
+    if (!err)
+        err = open_data(&fd, path, e);
+    scan_begin(&s, p->first_cell ? states_of(g) : 1U << state_of(PLACE_ROW, false));
     if (!err)
         err = scan_cells(&s, fd, x, e);
-    for (unsigned k = 0; k < TEXT_INDEX_STATES; k++)
-        p->end[k] = s.now[k];
+    scan_end(&s);
     files_close(&fd);
-    mem_free(s.mark);
-    mem_free(s.text);
+    scan_close(&s);
     return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
 }
 
@@ -278,42 +347,156 @@ struct build {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t joined;
     uint32_t next_file;
-    uint64_t next_cell, tickets, next_ticket;
+    uint64_t next_cell, tickets, next_ticket; /* tickets: of plain files */
     enum err err;
+    uint32_t err_file;
     struct errmsg e; /* the first error in the order of the text */
 };
+
+/* A compressed file is one part, whose cells are not known yet. */
+static uint64_t cells_to_scan(const struct text_index_file *f)
+{
+    return f->compressed ? 1 : f->cells;
+}
 
 /* False: none is left, or an error has occurred. */
 static bool next_part(struct build *b, struct text_index_part *p, uint64_t *ticket)
 {
     pthread_mutex_lock(&b->lock);
-    while (b->next_file < b->x->files && b->next_cell == b->x->file[b->next_file].cells) {
+    while (b->next_file < b->x->files && b->next_cell == cells_to_scan(&b->x->file[b->next_file])) {
         b->next_file++;
         b->next_cell = 0;
     }
     const bool more = !b->err && b->next_file < b->x->files;
     if (more) {
-        const uint64_t left = b->x->file[b->next_file].cells - b->next_cell;
+        const struct text_index_file *f = &b->x->file[b->next_file];
+        const uint64_t left = cells_to_scan(f) - b->next_cell;
         p->file = b->next_file;
         p->first_cell = b->next_cell;
         p->cells = left < TEXT_INDEX_PART_CELLS ? (uint32_t)left : TEXT_INDEX_PART_CELLS;
         b->next_cell += p->cells;
-        *ticket = b->tickets++;
+        *ticket = b->tickets;
+        b->tickets += !f->compressed;
     }
     pthread_mutex_unlock(&b->lock);
     return more;
 }
 
+static bool has_failed_before(const struct build *b, uint32_t file)
+{
+    return b->err && b->err_file <= file;
+}
+
+static void keep_error(struct build *b, uint32_t file, enum err err, const struct errmsg *e)
+{
+    if (!err || has_failed_before(b, file))
+        return;
+    b->err = err_set(&b->e, err, "%s", e->text);
+    b->err_file = file;
+}
+
 static void join_part(struct build *b, const struct text_index_part *p, uint64_t ticket,
-                      enum err scanned, const struct errmsg *e)
+                      enum err err, struct errmsg *e)
 {
     pthread_mutex_lock(&b->lock);
     while (b->next_ticket != ticket)
         pthread_cond_wait(&b->joined, &b->lock);
-    if (!b->err)
-        b->err = scanned ? err_set(&b->e, scanned, "%s", e->text) : text_index_join(b->x, p, &b->e);
+    if (!err && !has_failed_before(b, p->file))
+        err = text_index_join(b->x, p, e);
+    keep_error(b, p->file, err, e);
     b->next_ticket++;
     pthread_cond_broadcast(&b->joined);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* ---- a compressed file ---- */
+
+/* Get the next cell's text, and what follows it, behind the `held` bytes. */
+static enum err next_cell(struct scan *s, size_t held, struct stream *from, uint64_t cell_bytes,
+                          struct errmsg *e)
+{
+    size_t got = 0;
+    const size_t most = (size_t)cell_bytes + s->format.grammar.comment_bytes;
+    const enum err err = stream_read(from, s->text + held, most - held, &got, e);
+    s->known = held + got;
+    s->bytes = s->known < cell_bytes ? s->known : (size_t)cell_bytes;
+    return err;
+}
+
+static enum err add_cell_of(struct build *b, struct scan *s, struct errmsg *e)
+{
+    struct text_index_part *p = s->part;
+    size_t mark_bytes = 0;
+    p->first_cell = b->x->file[p->file].joined;
+    enum err err = text_index_add(b->x, p->file, (uint32_t)s->bytes, e);
+    if (!err && p->first_cell == 0)
+        err = skip_mark(s, &mark_bytes, e);
+    if (err)
+        return err;
+    scan_begin(s, 1U << b->x->file[p->file].state);
+    scan_cell(s, 0, mark_bytes);
+    scan_end(s);
+    return text_index_join(b->x, p, e);
+}
+
+static bool is_needed(struct build *b, uint32_t file)
+{
+    pthread_mutex_lock(&b->lock);
+    const bool is = !has_failed_before(b, file);
+    pthread_mutex_unlock(&b->lock);
+    return is;
+}
+
+static enum err scan_stream(struct build *b, struct scan *s, struct stream *from, struct errmsg *e)
+{
+    const uint32_t file = s->part->file;
+    const uint64_t cell_bytes = b->x->cell_bytes;
+    enum err err = next_cell(s, 0, from, cell_bytes, e);
+    while (!err && s->bytes && is_needed(b, file)) {
+        err = add_cell_of(b, s, e);
+        const size_t held = s->known - s->bytes;
+        memmove(s->text, s->text + s->bytes, held);
+        if (!err)
+            err = next_cell(s, held, from, cell_bytes, e);
+    }
+    return err;
+}
+
+/* Nobody else has the file's index meanwhile. */
+static enum err scan_compressed(struct build *b, uint32_t file, struct errmsg *e)
+{
+    struct text_index_part part = {.file = file, .cells = 1};
+    struct text_index_file *f = &b->x->file[file];
+    struct stream_points points = {0};
+    struct stream *from = NULL;
+    struct data_text t;
+    struct scan s;
+    enum err err = text_open(&t, f, b->paths->path[file], e);
+    if (err)
+        return err_wrap(e, err, "%s: ", t.path);
+    err = scan_init(&s, &part, b->x, b->g, e);
+    if (!err)
+        err = stream_open_at(&from, t.path, NULL, 0, 0, e);
+    if (!err) {
+        stream_note_points(from, &points);
+        err = scan_stream(b, &s, from, e);
+    }
+    if (!err)
+        err = check_same(t.fd, f, e);
+    f->points = points.data;
+    f->points_bytes = points.bytes;
+    stream_close(from);
+    scan_close(&s);
+    text_close(&t);
+    return err ? err_wrap(e, err, "%s: ", b->paths->path[file]) : ERR_OK;
+}
+
+static void index_compressed(struct build *b, uint32_t file)
+{
+    struct errmsg e = {""};
+    const enum err err = scan_compressed(b, file, &e);
+    pthread_mutex_lock(&b->lock);
+    keep_error(b, file, err, &e);
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -325,6 +508,10 @@ static void index_parts(void *ctx, uint32_t thread)
     (void)thread;
     while (next_part(b, &part, &ticket)) {
         struct errmsg e = {""};
+        if (b->x->file[part.file].compressed) {
+            index_compressed(b, part.file);
+            continue;
+        }
         const enum err err = csv_index_scan(&part, b->x, b->paths->path[part.file], b->g, &e);
         join_part(b, &part, ticket, err, &e);
     }
@@ -362,12 +549,12 @@ static enum err refuse_endless(const struct text_index *x, const struct text_ind
     const size_t most = (size_t)x->cell_bytes + row_bytes + 1;
     const size_t bytes = f->bytes - at < most ? (size_t)(f->bytes - at) : most;
     char *text = mem_zalloc(bytes + CSV_SCAN_PAD, 1);
-    int fd = -1;
+    struct data_text t = {.fd = -1};
     size_t begin = 0, row;
-    enum err err = text ? open_data(&fd, path, e) : err_memory(e);
+    enum err err = text ? text_open(&t, f, path, e) : err_memory(e);
     if (!err)
-        err = read_exactly(fd, text, bytes, at, e);
-    files_close(&fd);
+        err = text_read(&t, text, bytes, at, e);
+    text_close(&t);
     while (!err && (row = csv_scan_row(text + begin, bytes - begin, g)) && row <= row_bytes)
         begin += row;
     const size_t left = bytes - begin;
@@ -387,22 +574,39 @@ static enum err refuse_endless(const struct text_index *x, const struct text_ind
 
 /* ---- the index ---- */
 
-static enum err size_file(struct text_index *x, uint32_t i, const char *path, struct errmsg *e)
+/* A file that cannot be read from the middle is refused before others are read. */
+static enum err check_packing(const char *path, bool *compressed, struct errmsg *e)
 {
-    struct stream *s = NULL;
-    struct stat st;
+    struct stream *s;
+    struct stream_points none = {0};
+    char first;
+    size_t got;
     enum err err = stream_open(&s, path, e); /* for its errors */
     if (err)
         return err;
-    const bool compressed = stream_is_compressed(s);
+    *compressed = stream_is_compressed(s);
+    if (*compressed) {
+        stream_note_points(s, &none);
+        err = stream_read(s, &first, sizeof first, &got, e);
+    }
     stream_close(s);
-    if (compressed)
-        return err_set(e, ERR_INPUT,
-                       "%s: it is compressed, and so cannot be read from the middle; decompress it",
-                       path);
+    mem_free(none.data);
+    return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
+}
+
+static enum err size_file(struct text_index *x, uint32_t i, const char *path, struct errmsg *e)
+{
+    struct stat st;
+    bool compressed;
+    enum err err = check_packing(path, &compressed, e);
+    if (err)
+        return err;
     if (stat(path, &st) != 0)
         return err_set(e, err_of_errno(errno), "%s: %s", path, strerror(errno));
-    return text_index_size(x, i, (uint64_t)st.st_size, modified_ns(&st), e);
+    err = text_index_size(x, i, compressed ? 0 : (uint64_t)st.st_size, modified_ns(&st), e);
+    x->file[i].stored_bytes = (uint64_t)st.st_size;
+    x->file[i].compressed = compressed;
+    return err;
 }
 
 static enum err build(struct build *b, struct pool *pool, struct errmsg *e)
@@ -479,7 +683,7 @@ static bool is_of_now(const struct text_index *x, const struct paths *paths)
     bool is = x->files == paths->count && x->names == hash_names(paths);
     for (uint32_t i = 0; i < x->files && is; i++) {
         struct stat st;
-        is = stat(paths->path[i], &st) == 0 && (uint64_t)st.st_size == x->file[i].bytes &&
+        is = stat(paths->path[i], &st) == 0 && (uint64_t)st.st_size == x->file[i].stored_bytes &&
              modified_ns(&st) == x->file[i].modified_ns;
     }
     return is;
@@ -549,12 +753,12 @@ static enum err find_here(struct text_index_file *f, const char *path, struct er
     if (!known)
         return err_set(e, err_of_errno(error), "%s: %s", path, strerror(error));
     f->modified_ns = modified_ns(&st);
-    if ((uint64_t)st.st_size == f->bytes)
+    if ((uint64_t)st.st_size == f->stored_bytes)
         return ERR_OK;
     return err_set(e, ERR_INPUT,
                    "%s: it has %" PRIu64 " bytes here, and %" PRIu64
                    " at the chief: data.train must name the same data everywhere",
-                   path, (uint64_t)st.st_size, f->bytes);
+                   path, (uint64_t)st.st_size, f->stored_bytes);
 }
 
 enum err csv_index_of_chief(struct text_index *x, const struct paths *paths,
@@ -611,7 +815,7 @@ struct indexed {
 struct reading_rows {
     struct indexed *of;
     uint32_t file;
-    int fd;
+    struct data_text from;
     struct csv_piece piece;
     char *
         text; /* (format.piece_bytes + cell_bytes + 1 + CSV_SCAN_PAD) from a record's beginning on */
@@ -628,7 +832,7 @@ static enum err add_cell(struct reading_rows *r, uint32_t from, struct errmsg *e
     const struct text_index *x = r->of->x;
     const uint32_t size = text_index_cell_size(x, r->file, r->cell);
     char *to = r->text + r->bytes;
-    enum err err = read_exactly(r->fd, to, size, r->cell * x->cell_bytes, e);
+    enum err err = text_read(&r->from, to, size, r->cell * x->cell_bytes, e);
     if (err)
         return err;
     if (XXH3_64bits(to, size) != x->file[r->file].entry[r->cell].sum)
@@ -816,9 +1020,9 @@ static enum err read_file(struct reading_rows *r, const struct text_index_place 
 {
     const struct text_index *x = r->of->x;
     const char *path = r->of->paths->path[p->file];
-    enum err err = open_data(&r->fd, path, e);
+    enum err err = text_open(&r->from, &x->file[p->file], path, e);
     if (!err)
-        err = check_same(r->fd, &x->file[p->file], e);
+        err = check_same(r->from.fd, &x->file[p->file], e);
     if (err)
         return err_wrap(e, err, "%s: ", path);
     err = begin_file(r, e);
@@ -830,7 +1034,7 @@ static enum err read_file(struct reading_rows *r, const struct text_index_place 
     err = read_on(r, (uint32_t)(p->at % x->cell_bytes), e);
     if (err) /* wrong input has its line */
         return err_wrap(e, err, err == ERR_INPUT ? "%s:" : "%s: ", path);
-    err = check_same(r->fd, &x->file[p->file], e);
+    err = check_same(r->from.fd, &x->file[p->file], e);
     return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
 }
 
@@ -851,7 +1055,7 @@ static enum err indexed_read(struct row_reader *of, uint64_t first, uint64_t end
         r.cell = r.bytes = 0;
         first += r.rows;
         err = read_file(&r, &p, e);
-        files_close(&r.fd);
+        text_close(&r.from);
     }
     learned_close(&r.piece.learned, of->schema->inputs);
     csv_batch_free(r.piece.batch);

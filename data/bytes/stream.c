@@ -358,7 +358,7 @@ enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
 static const char *const packing_names[] = {"", "gzip", "zstd"};
 
 struct stream {
-    uint64_t file_bytes, read_bytes; /* size on disk; bytes decompressed so far */
+    uint64_t file_bytes, read_bytes; /* size on disk; bytes decompressed so far, or before them */
     struct zip_member *zip;          /* NULL: not a zip member */
     int fd;             /* of a zip member: of its archive, which zip reads by itself */
     struct stat opened; /* of fd, when it was opened */
@@ -373,6 +373,9 @@ struct stream {
     ZSTD_DStream *zstd;
     /* read_bytes at the end of this frame of zstd, by its header; UINT64_MAX: it does not say */
     uint64_t frame_ends_at;
+    uint64_t began_at;            /* read_bytes where the frame, or the member, began */
+    struct stream_points *points; /* NULL: none are noted */
+    uint64_t point_at;            /* read_bytes at the last one */
 };
 
 static enum err open_error(int error, struct errmsg *e)
@@ -561,15 +564,67 @@ static enum err open_packed(struct stream *s, struct errmsg *e)
     return s->packing == PACKING_NONE || s->gz_ready || s->zstd ? ERR_OK : err_memory(e);
 }
 
+/* ---- places to begin at ---- */
+
+enum { POINT_BYTES = 1 << 20 /* of text between two of them, at least */ };
+
+/* A member or a frame begins there. */
+struct point {
+    uint64_t at, in; /* bytes of the text, and of the file, before it */
+};
+
+void stream_note_points(struct stream *s, struct stream_points *to)
+{
+    s->points = to;
+}
+
+static enum err note_point(struct stream *s, struct errmsg *e)
+{
+    const struct point point = {.at = s->read_bytes, .in = used_bytes(s)};
+    struct stream_points *p = s->points;
+    uint8_t *data = mem_grow(p->data, &p->capacity, p->bytes + sizeof point, 1);
+    if (!data)
+        return err_memory_for(e, "the places in a compressed file");
+    memcpy(data + p->bytes, &point, sizeof point);
+    p->data = data;
+    p->bytes += sizeof point;
+    s->point_at = s->read_bytes;
+    return ERR_OK;
+}
+
+/* The last one before the byte `at` of the text; none: the file's beginning. */
+static struct point find_point(const uint8_t *points, size_t bytes, uint64_t at)
+{
+    struct point found = {0}, next;
+    for (; bytes >= sizeof next; points += sizeof next, bytes -= sizeof next) {
+        memcpy(&next, points, sizeof next);
+        if (next.at > at)
+            break;
+        found = next;
+    }
+    return found;
+}
+
 /* ---- opening ---- */
 
-static enum err open_stream(struct stream *s, const char *path, struct errmsg *e)
+static enum err ends_early(const struct stream *s, struct errmsg *e)
+{
+    return err_set(e, ERR_INPUT, "the %s data ends early, after %llu decompressed bytes",
+                   packing_names[s->packing], (unsigned long long)s->read_bytes);
+}
+
+static enum err open_stream(struct stream *s, const char *path, const struct point *p,
+                            struct errmsg *e)
 {
     s->buffer = mem_zalloc(STREAM_BUFFER_BYTES, 1);
     if (!s->buffer)
         return err_memory(e);
     enum err err = open_file(&s->fd, &s->file_bytes, path, e);
     if (!err && fstat(s->fd, &s->opened) != 0)
+        err = open_error(errno, e);
+    s->read_bytes = p->at;
+    s->filled_bytes = p->in;
+    if (!err && p->in && lseek(s->fd, (off_t)p->in, SEEK_SET) < 0)
         err = open_error(errno, e);
     if (!err)
         err = fill(s, HEAD_BYTES, e);
@@ -578,19 +633,49 @@ static enum err open_stream(struct stream *s, const char *path, struct errmsg *e
     return err ? err : open_packed(s, e);
 }
 
-enum err stream_open(struct stream **out, const char *path, struct errmsg *e)
+static enum err open_at_point(struct stream **out, const char *path, const struct point *p,
+                              struct errmsg *e)
 {
     struct stream *s = mem_zalloc(1, sizeof *s);
     if (!s)
-        return err_memory_of(e, path);
+        return err_memory(e);
     s->fd = -1;
-    enum err err = open_stream(s, path, e);
-    if (err) {
+    const enum err err = open_stream(s, path, p, e);
+    if (err)
         stream_close(s);
-        return err_wrap(e, err, "%s: ", path);
+    else
+        *out = s;
+    return err;
+}
+
+enum err stream_open(struct stream **out, const char *path, struct errmsg *e)
+{
+    const struct point beginning = {0};
+    const enum err err = open_at_point(out, path, &beginning, e);
+    return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
+}
+
+enum err stream_open_at(struct stream **out, const char *path, const uint8_t *points,
+                        size_t points_bytes, uint64_t at, struct errmsg *e)
+{
+    const struct point p = find_point(points, points_bytes, at);
+    uint8_t before[32 << 10];
+    struct stream *s;
+    size_t got = 1;
+    enum err err = open_at_point(&s, path, &p, e);
+    if (err)
+        return err;
+    while (!err && got && s->read_bytes < at) {
+        const uint64_t left = at - s->read_bytes;
+        err = stream_read(s, before, left < sizeof before ? (size_t)left : sizeof before, &got, e);
     }
-    *out = s;
-    return ERR_OK;
+    if (!err && s->read_bytes < at)
+        err = ends_early(s, e);
+    if (err)
+        stream_close(s);
+    else
+        *out = s;
+    return err;
 }
 
 enum err stream_open_member(struct stream **out, const char *path, const char *member,
@@ -653,12 +738,6 @@ uint64_t stream_likely_bytes(const struct stream *s)
 
 /* ---- reading ---- */
 
-static enum err ends_early(const struct stream *s, struct errmsg *e)
-{
-    return err_set(e, ERR_INPUT, "the %s data ends early, after %llu decompressed bytes",
-                   packing_names[s->packing], (unsigned long long)s->read_bytes);
-}
-
 static enum err is_corrupt(const struct stream *s, const char *why, struct errmsg *e)
 {
     return err_set(e, ERR_INPUT,
@@ -691,6 +770,20 @@ static void note_frame_size(struct stream *s)
     s->frame_ends_at = known ? s->read_bytes + n : UINT64_MAX;
 }
 
+/* A reader that begins within a frame decompresses it from its beginning. */
+static enum err check_frame(const struct stream *s, struct errmsg *e)
+{
+    const uint64_t end = s->frame_ends_at == UINT64_MAX ? s->read_bytes : s->frame_ends_at;
+    if (!s->points || end - s->began_at <= STREAM_FRAME_MOST_BYTES)
+        return ERR_OK;
+    return err_set(
+        e, ERR_INPUT,
+        "the zstd data has a frame of more than %d MiB of text, which cannot be read from "
+        "the middle: write the file as Parquet (./gradwire convert), or its text in "
+        "smaller frames: zstdcat FILE | split --line-bytes=16M --filter=zstd > NEW.zst",
+        STREAM_FRAME_MOST_BYTES >> 20);
+}
+
 /* Data of another format would be dropped without a word, as gzip itself does. */
 static enum err begin_next(struct stream *s, struct errmsg *e)
 {
@@ -700,8 +793,11 @@ static enum err begin_next(struct stream *s, struct errmsg *e)
     s->within = cut || strcmp(format, own) == 0;
     if (s->within && s->packing == PACKING_ZSTD)
         note_frame_size(s);
+    s->began_at = s->read_bytes;
     if (s->within)
-        return ERR_OK;
+        return s->points && (!s->points->bytes || s->read_bytes - s->point_at >= POINT_BYTES)
+                   ? note_point(s, e)
+                   : ERR_OK;
     return err_set(e, ERR_INPUT,
                    "at byte %llu the %s data ends, and %s%s: remove what follows, or decompress "
                    "the parts and compress them again as one",
@@ -770,7 +866,7 @@ static enum err zstd_step(struct stream *s, uint8_t *out, size_t bytes, size_t *
     s->within = left != 0;
     if (!s->within && s->frame_ends_at != UINT64_MAX && s->read_bytes != s->frame_ends_at)
         return is_corrupt(s, "a frame does not have the size that its head says", e);
-    return ERR_OK;
+    return check_frame(s, e);
 }
 
 static enum err packed_read(struct stream *s, uint8_t *out, size_t bytes, size_t *got,

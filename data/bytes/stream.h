@@ -53,6 +53,22 @@ enum err stream_open_member(struct stream **s, const char *path, const char *mem
 enum err stream_read(struct stream *s, void *out, size_t bytes, size_t *got,
                      struct errmsg *e) MUST_CHECK;
 
+/* ---- from the middle of a compressed file ---- */
+
+enum { STREAM_FRAME_MOST_BYTES = 64 << 20 };
+/* Places in a compressed file at which decompression can begin, in their order, as bytes to be kept or sent. Zeros: none yet. */
+struct stream_points {
+    uint8_t *data; /* the caller's (mem_free) */
+    size_t bytes, capacity;
+};
+/* Before the first read: add to *to, which must outlive *s, the places that are found while the stream is read to its end. From then on
+ * stream_read refuses a frame of zstd of more than STREAM_FRAME_MOST_BYTES, as it has no place in it. */
+void stream_note_points(struct stream *s, struct stream_points *to);
+/* As stream_open, at the byte `at` of the decompressed ones. points: of a file with the same bytes, or a peer's. Their text does not
+ * name the file. Errors: also those of stream_read. */
+enum err stream_open_at(struct stream **s, const char *path, const uint8_t *points,
+                        size_t points_bytes, uint64_t at, struct errmsg *e) MUST_CHECK;
+
 /* The most bytes that a file of this size and compression can decompress to: a limit for what its header can claim,
  * before anything is allocated. Exact for a plain file. */
 uint64_t stream_bound_bytes(const struct stream *s);

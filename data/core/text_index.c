@@ -30,8 +30,26 @@ enum err text_index_size(struct text_index *x, uint32_t file, uint64_t bytes, in
     struct text_index_entry *entry = mem_zalloc(cells + !cells, sizeof *entry);
     if (!entry)
         return err_memory_for(e, "an index of %" PRIu64 " bytes", bytes);
-    *f = (struct text_index_file){
-        .bytes = bytes, .modified_ns = modified_ns, .cells = cells, .entry = entry};
+    *f = (struct text_index_file){.bytes = bytes,
+                                  .stored_bytes = bytes,
+                                  .modified_ns = modified_ns,
+                                  .cells = cells,
+                                  .entry = entry,
+                                  .capacity = cells + !cells};
+    return ERR_OK;
+}
+
+enum err text_index_add(struct text_index *x, uint32_t file, uint32_t bytes, struct errmsg *e)
+{
+    struct text_index_file *f = &x->file[file];
+    assert(file < x->files && bytes && bytes <= x->cell_bytes &&
+           f->bytes == f->cells * x->cell_bytes);
+    struct text_index_entry *entry = mem_grow(f->entry, &f->capacity, f->cells + 1, sizeof *entry);
+    if (!entry)
+        return err_memory_for(e, "an index of %" PRIu64 " bytes", f->bytes);
+    entry[f->cells++] = (struct text_index_entry){0};
+    f->entry = entry;
+    f->bytes += bytes;
     return ERR_OK;
 }
 
@@ -138,16 +156,18 @@ struct text_index_place text_index_find(const struct text_index *x, uint64_t row
 
 void text_index_close(struct text_index *x)
 {
-    for (uint32_t i = 0; i < x->files; i++)
+    for (uint32_t i = 0; i < x->files; i++) {
         mem_free(x->file[i].entry);
+        mem_free(x->file[i].points);
+    }
     mem_free(x->file);
     *x = (struct text_index){0};
 }
 
 /* ---- as bytes ---- */
 
-/* All numbers are little-endian, as on all supported machines. Behind the head are `files` heads of files, and behind them the
- * entries of each file. */
+/* All numbers are little-endian, as on all supported machines. Behind the head are `files` heads of files, and behind them, of
+ * each file, its entries and, if it is compressed, a struct packed_points and the points. */
 struct packed_head {
     char magic[8];
     uint64_t sum; /* XXH3 of all bytes behind it */
@@ -157,7 +177,11 @@ struct packed_head {
 struct packed_file {
     uint64_t bytes, rows, lines;
     int64_t modified_ns;
-    uint64_t state;
+    uint32_t state,
+        compressed; /* earlier releases have a state of 64 bits: they refuse an index of compressed files */
+};
+struct packed_points {
+    uint64_t stored_bytes, points_bytes;
 };
 static const char magic[8] = "GWINDEX1";
 enum { SUMMED = offsetof(struct packed_head, of) };
@@ -172,21 +196,37 @@ enum err text_index_pack(const struct text_index *x, uint64_t of, uint8_t **out,
                                .files = x->files};
     size_t all = sizeof head + x->files * sizeof(struct packed_file);
     memcpy(head.magic, magic, sizeof magic);
-    for (uint32_t i = 0; i < x->files; i++)
-        all += (size_t)x->file[i].cells * sizeof *x->file[i].entry;
+    for (uint32_t i = 0; i < x->files; i++) {
+        const struct text_index_file *f = &x->file[i];
+        all += (size_t)f->cells * sizeof *f->entry;
+        all += f->compressed ? sizeof(struct packed_points) + f->points_bytes : 0;
+    }
     uint8_t *made = mem_zalloc(all, 1), *at = made ? made + sizeof head : NULL;
     if (!made)
         return err_memory_for(e, "an index of %zu bytes", all);
     for (uint32_t i = 0; i < x->files; i++, at += sizeof(struct packed_file)) {
         const struct text_index_file *f = &x->file[i];
-        const struct packed_file p = {f->bytes, f->rows, f->lines, f->modified_ns, f->state};
+        const struct packed_file p = {.bytes = f->bytes,
+                                      .rows = f->rows,
+                                      .lines = f->lines,
+                                      .modified_ns = f->modified_ns,
+                                      .state = f->state,
+                                      .compressed = f->compressed};
         assert(f->joined == f->cells);
         memcpy(at, &p, sizeof p);
     }
     for (uint32_t i = 0; i < x->files; i++) {
-        const size_t n = (size_t)x->file[i].cells * sizeof *x->file[i].entry;
-        memcpy(at, x->file[i].entry, n);
+        const struct text_index_file *f = &x->file[i];
+        const struct packed_points p = {f->stored_bytes, f->points_bytes};
+        const size_t n = (size_t)f->cells * sizeof *f->entry;
+        memcpy(at, f->entry, n);
         at += n;
+        if (!f->compressed)
+            continue;
+        memcpy(at, &p, sizeof p);
+        if (p.points_bytes)
+            memcpy(at + sizeof p, f->points, f->points_bytes);
+        at += sizeof p + f->points_bytes;
     }
     memcpy(made, &head, sizeof head);
     head.sum = XXH3_64bits(made + SUMMED, all - SUMMED);
@@ -213,7 +253,30 @@ static bool is_sound(const struct text_index *x, uint32_t file)
     return sound && (f->cells > 0 || f->rows == 0);
 }
 
-/* The heads of the files, and their entries. */
+/* The places of a compressed file, which are behind its entries, at *at. */
+static bool unpack_points(struct text_index_file *f, const uint8_t **at, const uint8_t *end,
+                          enum err *err, struct errmsg *e)
+{
+    struct packed_points p = {0};
+    const size_t left = (size_t)(end - *at);
+    if (left >= sizeof p)
+        memcpy(&p, *at, sizeof p);
+    if (left < sizeof p || !p.points_bytes || p.points_bytes > left - sizeof p)
+        return false;
+    f->points = mem_zalloc(p.points_bytes, 1);
+    if (!f->points) {
+        *err = err_memory_for(e, "an index of %" PRIu64 " bytes", p.points_bytes);
+        return true;
+    }
+    memcpy(f->points, *at + sizeof p, p.points_bytes);
+    f->points_bytes = p.points_bytes;
+    f->stored_bytes = p.stored_bytes;
+    f->compressed = true;
+    *at += sizeof p + p.points_bytes;
+    return true;
+}
+
+/* The heads of the files, and what is behind them. */
 static bool unpack_files(struct text_index *x, const uint8_t *at, const uint8_t *end, enum err *err,
                          struct errmsg *e)
 {
@@ -223,7 +286,8 @@ static bool unpack_files(struct text_index *x, const uint8_t *at, const uint8_t 
         struct text_index_file *f = &x->file[i];
         memcpy(&p, at, sizeof p);
         const uint64_t cells = p.bytes / x->cell_bytes + (p.bytes % x->cell_bytes != 0);
-        if (cells > (size_t)(end - entry) / sizeof *f->entry || p.state >= TEXT_INDEX_STATES)
+        if (cells > (size_t)(end - entry) / sizeof *f->entry || p.state >= TEXT_INDEX_STATES ||
+            p.compressed > 1)
             return false;
         *err = text_index_size(x, i, p.bytes, p.modified_ns, e);
         if (*err)
@@ -234,8 +298,10 @@ static bool unpack_files(struct text_index *x, const uint8_t *at, const uint8_t 
         f->rows = p.rows;
         f->lines = p.lines;
         f->state = (uint8_t)p.state;
-        if (!is_sound(x, i))
+        if (!is_sound(x, i) || (p.compressed && !unpack_points(f, &entry, end, err, e)))
             return false;
+        if (*err)
+            return true;
     }
     return entry == end;
 }

@@ -51,12 +51,17 @@ struct text_index_entry {
 };
 
 struct text_index_file {
-    uint64_t bytes;
+    uint64_t bytes, stored_bytes;   /* of the text; and of the file, which can be compressed */
     int64_t modified_ns;            /* when the file was; for the caller */
     uint64_t cells, joined;         /* joined: those of the parts that were joined */
     struct text_index_entry *entry; /* (cells) */
     uint64_t rows, lines;           /* rows: a header among them */
     uint8_t state;                  /* behind what was joined */
+    bool compressed;
+    uint8_t *
+        points; /* (points_bytes) the caller's places in a compressed file; text_index_close frees them */
+    size_t points_bytes;
+    size_t capacity; /* of entry, for text_index_add */
 };
 
 struct text_index {
@@ -73,6 +78,9 @@ enum err text_index_init(struct text_index *x, uint32_t files, uint64_t cell_byt
 /* Call it for each file, once, before its parts are joined. Errors: ERR_NOMEM. */
 enum err text_index_size(struct text_index *x, uint32_t file, uint64_t bytes, int64_t modified_ns,
                          struct errmsg *e) MUST_CHECK;
+/* Add a cell to a file that text_index_size gave no bytes. Each but the last has cell_bytes. Errors: ERR_NOMEM. */
+enum err text_index_add(struct text_index *x, uint32_t file, uint32_t bytes,
+                        struct errmsg *e) MUST_CHECK;
 /* The bytes of a cell: the last one of a file can be short. */
 uint32_t text_index_cell_size(const struct text_index *x, uint32_t file, uint64_t cell);
 /* Add the next cells of a file; *p can be a peer's. Errors: ERR_PROTO: they are not the next ones, were not scanned from the state

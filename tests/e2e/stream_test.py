@@ -5,6 +5,7 @@ resumes, and wrong input is refused by its name."""
 import json
 import pathlib
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -43,6 +44,10 @@ def line(r):
     keys = [f"k{int(r.expovariate(0.02))}" for _ in range(3)]
     clicked = int(r.random() < (0.7 if keys[0] < "k3" else 0.2))
     return ",".join(map(str, [*numbers[:2], clicked, numbers[2], *keys]))
+
+
+def zstd(data):
+    return subprocess.run(["zstd", "-q"], input=data, capture_output=True, check=True).stdout
 
 
 class StreamCase(TrainCase):
@@ -134,6 +139,43 @@ class StreamTest(StreamCase):
         path = self.tmp / "shuffled.yaml"
         path.write_text(self.JOB.read_text().replace("order: stream, window: 64, ", ""))
         return path
+
+
+@unittest.skipUnless(shutil.which("zstd"), "zstd is not there")
+class CompressedTest(StreamCase):
+    """A file of frames of zstd, among plain ones: the digest is that of plain files, and one continues from the other."""
+
+    def setUp(self):
+        super().setUp()
+        self.want = self.train("--ps=1", "--workers=1", keys=DISTURBED, out=self.tmp / "plain").summary()
+        self.packed = {**DISTURBED, "data.train": f"[{', '.join(str(self.pack(day)) for day in range(3))}]"}
+
+    def pack(self, day):
+        path = self.tmp / f"day-{day}.csv"
+        data, to = path.read_bytes(), self.tmp / f"packed-{day}.csv"
+        for part in (data[:1000], data[1000:]):
+            with to.open("ab") as file:
+                file.write(self.packs(day)(part))
+        return to
+
+    def packs(self, day):
+        return (bytes, zstd, bytes)[day]
+
+    def test_the_digest_is_that_of_plain_files_for_any_number_of_workers_and_kills(self):
+        for workers in (2,) if SHORT or SANITIZED else (1, 4):
+            s = self.train("--ps=1", "--workers", workers, keys=self.packed, out=self.tmp / f"{workers}").summary()
+            self.assertEqual((s["digest"], s["eval"]), (self.want["digest"], self.want["eval"]))
+        job = self.launch("--ps=2", "--workers=2", *SLOW, keys=self.packed, out=self.tmp / "killed")
+        job.until_cut(1)
+        job.kill("worker-1")
+        self.assertEqual(job.wait().summary()["digest"], self.want["digest"], job.logs())
+
+    def test_a_checkpoint_of_plain_files_goes_on(self):
+        job = self.launch("--ps=2", "--workers=2", *SLOW, keys=DISTURBED)
+        job.until_cut(1)
+        job.signal(signal.SIGTERM)
+        self.assertLess(job.wait(143).summary()["steps"], self.want["steps"])
+        self.assertEqual(self.train("--ps=1", "--workers=3", keys=self.packed).summary()["digest"], self.want["digest"])
 
 
 class LeasedTest(StreamCase):

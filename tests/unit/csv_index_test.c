@@ -428,11 +428,109 @@ static void files_that_cannot_be_indexed_are_refused_by_name(void **state)
         "1\0,\0",
         6);
     refuses(&f, 64, "0.csv: it is UTF-16");
-    struct bytes packed = bytes_pack((struct bytes){(uint8_t *)(uintptr_t) "1,2\n", 4}, PACK_GZIP);
+    struct bytes packed = bytes_pack((struct bytes){(uint8_t *)(uintptr_t) "1,2\n", 4}, PACK_ZSTD);
     setup(&f, 1);
-    put(&f, (const char *)packed.data, packed.count);
-    refuses(&f, 64, "0.csv: it is compressed");
+    put(&f, "1,2\n", 4);
+    put(&f, (const char *)packed.data, packed.count - 1);
+    put(&f, "1,\"2\n", 5);
+    refuses(&f, 64, "1.csv: the zstd data ends early");
     bytes_free(&packed);
+}
+
+/* The text of each file, in two members or frames. */
+static void put_packed(struct fixture *f, const char *text, size_t bytes, enum packing packing)
+{
+    struct bytes first = bytes_pack((struct bytes){(uint8_t *)(uintptr_t)text, bytes / 3}, packing),
+                 rest = bytes_pack(
+                     (struct bytes){(uint8_t *)(uintptr_t)text + bytes / 3, bytes - bytes / 3},
+                     packing);
+    char *all = malloc(first.count + rest.count);
+    assert_non_null(all);
+    memcpy(all, first.data, first.count);
+    memcpy(all + first.count, rest.data, rest.count);
+    put(f, all, first.count + rest.count);
+    free(all);
+    bytes_free(&first);
+    bytes_free(&rest);
+}
+
+static void an_index_of_compressed_files_is_that_of_their_text(void **state)
+{
+    (void)state;
+    char *text = malloc(MOST);
+    assert_non_null(text);
+    for (uint64_t run = 0; run < RUNS; run += 5) {
+        const struct csv_grammar g = random_grammar(run + 1);
+        const enum packing packing = PACK_ZSTD;
+        const uint64_t cell_bytes = 3 + rng_u64(run, 0) % 300;
+        struct fixture plain, packed;
+        uint8_t print[2][32], *kept;
+        size_t kept_bytes;
+        setup(&plain, 2);
+        setup(&packed, 2);
+        for (uint64_t i = 0; i < 3; i++) {
+            const uint64_t many = rng_u64(run, i) % (i == 2 ? MOST : 3000);
+            const size_t bytes = random_text(text, many, run * FILES_MOST + i, &g);
+            put(&plain, text, bytes);
+            if (i == 1)
+                put(&packed, text, bytes);
+            else
+                put_packed(&packed, text, bytes, packing);
+        }
+        const enum err err = indexes(&plain, &g, run % 2, cell_bytes);
+        assert_int_equal(indexes(&packed, &g, run % 2, cell_bytes), err);
+        if (err) /* of the same file and line */
+            assert_string_equal(strstr(packed.e.text, ".csv") - 1,
+                                strstr(plain.e.text, ".csv") - 1);
+        for (uint32_t i = 0; i < plain.x.files; i++) {
+            const struct text_index_file *a = &plain.x.file[i], *b = &packed.x.file[i];
+            assert_int_equal(a->cells, b->cells);
+            assert_int_equal(a->bytes, b->bytes);
+            assert_int_equal(a->rows, b->rows);
+            assert_int_equal(b->compressed, i != 1);
+            assert_int_equal(b->stored_bytes, packed.bytes[i]);
+            assert_memory_equal(a->entry, b->entry, a->cells * sizeof *a->entry);
+        }
+        if (!err) {
+            struct text_index again;
+            fingerprint_of(&plain, print[0]);
+            fingerprint_of(&packed, print[1]);
+            assert_memory_equal(print[0], print[1], 32);
+            assert_int_equal(text_index_pack(&packed.x, 7, &kept, &kept_bytes, &packed.e), ERR_OK);
+            assert_int_equal(text_index_unpack(&again, 7, kept, kept_bytes, &packed.e), ERR_OK);
+            for (uint32_t i = 0; i < again.files; i++) {
+                const struct text_index_file *a = &again.file[i], *b = &packed.x.file[i];
+                assert_int_equal(a->stored_bytes, b->stored_bytes);
+                assert_int_equal(a->points_bytes, b->points_bytes);
+                assert_true(!a->points_bytes || memcmp(a->points, b->points, a->points_bytes) == 0);
+            }
+            text_index_close(&again);
+            mem_free(kept);
+        }
+        teardown(&plain);
+        teardown(&packed);
+    }
+    free(text);
+}
+
+/* One thread has an error at the end of a file while the other has one at the beginning of the next. */
+static void the_first_error_in_the_order_of_files_is_told(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 20 };
+    struct fixture f;
+    struct bytes text = {calloc(BYTES, 1), BYTES}, large, small;
+    assert_non_null(text.data);
+    memset(text.data, '\n', BYTES);
+    large = bytes_pack(text, PACK_ZSTD);
+    small = bytes_pack((struct bytes){text.data, 4}, PACK_ZSTD);
+    setup(&f, 2);
+    put(&f, (const char *)large.data, large.count - 1);
+    put(&f, (const char *)small.data, small.count - 1);
+    refuses(&f, 64, "0.csv: the zstd data ends early");
+    bytes_free(&large);
+    bytes_free(&small);
+    bytes_free(&text);
 }
 
 static void a_file_that_changes_after_its_size_was_taken_is_refused(void **state)
@@ -556,8 +654,8 @@ static void damaged_bytes_are_refused_or_find_rows_within_their_files(void **sta
     size_t bytes;
     unsigned refused = 0;
     setup(&f, 2);
-    for (uint64_t i = 0; i < 2; i++)
-        put(&f, text, random_text(text, sizeof text, 1 + 3 * i, &quoted));
+    put(&f, text, random_text(text, sizeof text, 1, &quoted));
+    put_packed(&f, text, random_text(text, sizeof text, 4, &quoted), PACK_ZSTD);
     struct csv_grammar g = quoted;
     g.quotes = false;
     assert_int_equal(indexes(&f, &g, true, 50), ERR_OK);
@@ -730,7 +828,8 @@ static void an_index_fails_cleanly_at_each_allocation(void **state)
     (void)state;
     struct fixture f;
     setup(&f, 1);
-    put(&f, "1,2\n3,4\n", 8);
+    put(&f, "1,2\n", 4);
+    put_packed(&f, "3,4\n", 4, PACK_ZSTD);
     enum err err = ERR_NOMEM;
     for (long n = 0; err; n++) {
         mem_fail_at(n);
@@ -752,6 +851,8 @@ int main(void)
         cmocka_unit_test(a_quote_that_is_never_closed_is_refused_with_its_line),
         cmocka_unit_test(a_row_that_covers_a_cell_of_a_piece_s_size_is_refused),
         cmocka_unit_test(files_that_cannot_be_indexed_are_refused_by_name),
+        cmocka_unit_test(an_index_of_compressed_files_is_that_of_their_text),
+        cmocka_unit_test(the_first_error_in_the_order_of_files_is_told),
         cmocka_unit_test(a_file_that_changes_after_its_size_was_taken_is_refused),
         cmocka_unit_test(parts_that_do_not_fit_are_refused),
         cmocka_unit_test(an_index_is_the_same_from_its_bytes),

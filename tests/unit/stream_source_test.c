@@ -46,6 +46,7 @@ struct fixture {
     struct lanes lanes;
     struct order order;
     struct source *source;
+    enum packing packing[FILES];
     struct errmsg e;
 };
 
@@ -80,15 +81,19 @@ static void write_files(struct fixture *f, bool headers, uint64_t lines)
         for (uint64_t k = 0; k < (i == 0 ? 3 : i == 1 ? lines / 3 : lines); k++)
             n += write_line(text + n, row++);
         snprintf(name, sizeof name, "%d.csv", (int)i);
-        idx_files_write(&f->files, name, (struct bytes){(uint8_t *)text, n});
+        struct bytes packed = bytes_pack((struct bytes){(uint8_t *)text, n}, f->packing[i]);
+        idx_files_write(&f->files, name, packed);
+        bytes_free(&packed);
     }
     free(text);
 }
 
-static void setup(struct fixture *f, bool headers, uint64_t lines, const char *bad_rows)
+static void setup_packed(struct fixture *f, bool headers, uint64_t lines, const char *bad_rows,
+                         const enum packing packing[FILES])
 {
     char text[2048];
     *f = (struct fixture){.e = {""}};
+    memcpy(f->packing, packing, sizeof f->packing);
     idx_files_init(&f->files);
     write_files(f, headers, lines);
     snprintf(
@@ -99,6 +104,11 @@ static void setup(struct fixture *f, bool headers, uint64_t lines, const char *b
     snprintf(text, sizeof text, "%s/*.csv", f->files.dir);
     must(f, paths_expand(&f->paths, text, &f->e));
     must(f, pool_new(&f->pool, 2, &f->e));
+}
+
+static void setup(struct fixture *f, bool headers, uint64_t lines, const char *bad_rows)
+{
+    setup_packed(f, headers, lines, bad_rows, (enum packing[FILES]){PACK_PLAIN});
 }
 
 /* Load all rows, which teach words and scales. */
@@ -219,9 +229,10 @@ static void leaves_are_those_of_a_load_of_all_rows(void **state)
 {
     (void)state;
     static const uint32_t windows[] = {1, 3, 50, 100000};
+    static const enum packing packing[][FILES] = {{PACK_PLAIN}, {PACK_ZSTD, PACK_ZSTD, PACK_ZSTD}};
     for (uint32_t run = 0; run < 2 * sizeof windows / sizeof *windows; run++) {
         struct fixture f;
-        setup(&f, run % 2, run < 4 ? 700 : 40, "skip");
+        setup_packed(&f, run % 2, run < 4 ? 700 : 40, "skip", packing[run / 2 % 2]);
         load(&f);
         must(&f, stream(&f, windows[run / 2], 1 << 30));
         struct buffers b = buffers_new(&f, BATCH);

@@ -12,7 +12,12 @@
 
 #include <cmocka.h>
 
+#include <zstd.h>
+
+#include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "data/bytes/stream.h"
+#include "tests/lib/idx_files.h"
 
 /* "ab" as gzip -n writes it, and as zstd --no-check does */
 static const char gz[] = "\x1f\x8b\x08\0\0\0\0\0\0\x03\x4b\x4c\x02\0\x6d\x48\x83\x9e\x02\0\0\0";
@@ -178,6 +183,160 @@ static void a_file_that_changes_while_it_is_read_is_refused_at_its_end(void **st
     ends_after("a,b\n", 4, RENAME, "");
 }
 
+/* ---- from the middle ---- */
+
+/* Lines that compress as csv does. */
+static struct bytes some_text(size_t bytes)
+{
+    struct bytes b = {malloc(bytes + 64), 0};
+    assert_non_null(b.data);
+    for (uint64_t i = 0; b.count < bytes; i++)
+        b.count += (size_t)sprintf((char *)b.data + b.count, "%d,%x,key%d\n", (int)i % 7,
+                                   (unsigned)rng_u64(1, i), (int)(rng_u64(2, i) % 50));
+    b.count = bytes;
+    return b;
+}
+
+/* One member or frame for each `piece` bytes, in a file at `path`, a template of mkstemp. */
+static void write_pieces(char *path, struct bytes text, size_t piece, enum packing packing)
+{
+    FILE *f = fdopen(mkstemp(path), "w");
+    assert_non_null(f);
+    for (size_t at = 0; at < text.count; at += piece) {
+        const size_t left = text.count - at;
+        struct bytes packed =
+            bytes_pack((struct bytes){text.data + at, left < piece ? left : piece}, packing);
+        assert_int_equal(fwrite(packed.data, 1, packed.count, f), packed.count);
+        bytes_free(&packed);
+    }
+    assert_int_equal(fclose(f), 0);
+}
+
+static enum err note(struct stream_points *points, const char *path, struct errmsg *e)
+{
+    struct stream *s;
+    uint8_t to[50000];
+    size_t got = 1;
+    assert_int_equal(stream_open_at(&s, path, NULL, 0, 0, e), ERR_OK);
+    stream_note_points(s, points);
+    enum err err = ERR_OK;
+    while (!err && got)
+        err = stream_read(s, to, sizeof to, &got, e);
+    stream_close(s);
+    return err;
+}
+
+static void reads_at(const char *path, const struct stream_points *points, struct bytes text,
+                     size_t at, size_t most)
+{
+    struct errmsg e = {""};
+    struct stream *s;
+    size_t got, want = text.count - at < most ? text.count - at : most;
+    uint8_t *to = malloc(most);
+    assert_non_null(to);
+    if (stream_open_at(&s, path, points->data, points->bytes, at, &e) ||
+        stream_read(s, to, most, &got, &e))
+        fail_msg("at %zu: %s", at, e.text);
+    assert_int_equal(got, want);
+    assert_memory_equal(to, text.data + at, want);
+    stream_close(s);
+    free(to);
+}
+
+static void a_compressed_file_is_entered_anywhere(void **state)
+{
+    (void)state;
+    enum { BYTES = 5000000, STEP = 512 << 10, SOME = 70000 };
+    static const struct {
+        enum packing packing;
+        size_t piece;
+    } cases[] = {{PACK_ZSTD, 300000}, {PACK_ZSTD, 1 << 20}, {PACK_ZSTD, BYTES}};
+    struct bytes text = some_text(BYTES);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[] = "/tmp/gradwire-stream-XXXXXX";
+        struct stream_points points = {0};
+        struct errmsg e = {""};
+        write_pieces(path, text, cases[i].piece, cases[i].packing);
+        assert_int_equal(note(&points, path, &e), ERR_OK);
+        for (size_t at = STEP; at < BYTES; at += STEP)
+            for (size_t k = 0; k < 3; k++)
+                reads_at(path, &points, text, at - 1 + k, SOME);
+        reads_at(path, &points, text, 0, SOME);
+        reads_at(path, &points, text, BYTES, SOME);
+        reads_at(path, &points, text, 2500000, BYTES);
+        if (cases[i].piece < BYTES) { /* the beginning is not read */
+            FILE *f = fopen(path, "r+");
+            assert_non_null(f);
+            assert_int_equal(fwrite(text.data, 1, SOME, f), SOME);
+            assert_int_equal(fclose(f), 0);
+            reads_at(path, &points, text, 2500000, BYTES);
+        }
+        mem_free(points.data);
+        (void)unlink(path);
+    }
+    bytes_free(&text);
+}
+
+/* They can come from a peer. */
+static void damaged_places_are_errors(void **state)
+{
+    (void)state;
+    enum { BYTES = 3000000, TRIES = 500 };
+    struct bytes text = some_text(BYTES);
+    for (enum packing packing = PACK_ZSTD; packing <= PACK_ZSTD; packing++) {
+        char path[] = "/tmp/gradwire-stream-XXXXXX";
+        struct stream_points points = {0};
+        struct errmsg e = {""};
+        write_pieces(path, text, packing == PACK_ZSTD ? 500000 : BYTES, packing);
+        assert_int_equal(note(&points, path, &e), ERR_OK);
+        uint8_t *copy = malloc(points.bytes);
+        assert_non_null(copy);
+        for (uint64_t i = 0; i < TRIES; i++) {
+            struct stream *s;
+            uint8_t to[1000];
+            size_t got, bytes = i % 3 ? points.bytes : rng_u64(i, 0) % points.bytes;
+            memcpy(copy, points.data, points.bytes);
+            copy[rng_u64(i, 1) % (i % 2 ? 40 : points.bytes)] ^= (uint8_t)(1 << i % 8);
+            if (stream_open_at(&s, path, copy, bytes, rng_u64(i, 2) % BYTES, &e))
+                continue;
+            (void)!stream_read(s, to, sizeof to, &got, &e);
+            stream_close(s);
+        }
+        free(copy);
+        mem_free(points.data);
+        (void)unlink(path);
+    }
+    bytes_free(&text);
+}
+
+/* With its size in its head, and without. */
+static void a_large_frame_is_refused(void **state)
+{
+    (void)state;
+    struct bytes text = {calloc(STREAM_FRAME_MOST_BYTES + 1, 1), STREAM_FRAME_MOST_BYTES + 1};
+    assert_non_null(text.data);
+    for (int i = 0; i < 3; i++) {
+        char path[] = "/tmp/gradwire-stream-XXXXXX";
+        struct stream_points points = {0};
+        struct errmsg e = {""};
+        ZSTD_CCtx *c = ZSTD_createCCtx();
+        struct bytes packed = {malloc(ZSTD_compressBound(text.count)), 0};
+        assert_non_null(c);
+        assert_non_null(packed.data);
+        (void)ZSTD_CCtx_setParameter(c, ZSTD_c_contentSizeFlag, i == 0);
+        packed.count = ZSTD_compress2(c, packed.data, ZSTD_compressBound(text.count), text.data,
+                                      text.count - (i == 2));
+        write_pieces(path, packed, SIZE_MAX / 2, PACK_PLAIN);
+        assert_int_equal(note(&points, path, &e), i == 2 ? ERR_OK : ERR_INPUT);
+        assert_true(i == 2 || strstr(e.text, "./gradwire convert"));
+        ZSTD_freeCCtx(c);
+        bytes_free(&packed);
+        mem_free(points.data);
+        (void)unlink(path);
+    }
+    bytes_free(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +345,9 @@ int main(void)
         cmocka_unit_test(data_that_ends_early_or_is_damaged_is_refused),
         cmocka_unit_test(damaged_first_bytes_are_not_read_as_text),
         cmocka_unit_test(a_file_that_changes_while_it_is_read_is_refused_at_its_end),
+        cmocka_unit_test(a_compressed_file_is_entered_anywhere),
+        cmocka_unit_test(damaged_places_are_errors),
+        cmocka_unit_test(a_large_frame_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

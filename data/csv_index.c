@@ -32,7 +32,10 @@ _Static_assert(2 * CSV_PLACES <= TEXT_INDEX_STATES, "a state is a place and a bi
 enum {
     /* of a cell that are scanned in one go: few as long as there are many states */
     STEP_BYTES = 64 << 10,
-    STEP_MANY_BYTES = 4 << 10
+    STEP_MANY_BYTES = 4 << 10,
+    /* of the compressed files' bytes, whose text is about four times as long: a place within a member of gzip takes 10 KiB or so, and each
+     * process has them all */
+    PLACES = 4096
 };
 
 /* ---- states ---- */
@@ -344,6 +347,7 @@ struct build {
     const struct paths *paths;
     const struct csv_grammar *g;
     size_t row_bytes;
+    uint64_t every_bytes; /* of text, between two places within a member of gzip */
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t joined;
     uint32_t next_file;
@@ -478,7 +482,7 @@ static enum err scan_compressed(struct build *b, uint32_t file, struct errmsg *e
     if (!err)
         err = stream_open_at(&from, t.path, NULL, 0, 0, e);
     if (!err) {
-        stream_note_points(from, &points);
+        stream_note_points(from, &points, b->every_bytes);
         err = scan_stream(b, &s, from, e);
     }
     if (!err)
@@ -586,7 +590,7 @@ static enum err check_packing(const char *path, bool *compressed, struct errmsg 
         return err;
     *compressed = stream_is_compressed(s);
     if (*compressed) {
-        stream_note_points(s, &none);
+        stream_note_points(s, &none, 0);
         err = stream_read(s, &first, sizeof first, &got, e);
     }
     stream_close(s);
@@ -613,10 +617,14 @@ static enum err build(struct build *b, struct pool *pool, struct errmsg *e)
 {
     struct text_index *x = b->x;
     enum err err = ERR_OK;
-    for (uint32_t i = 0; i < x->files && !err; i++)
+    uint64_t compressed_bytes = 0;
+    for (uint32_t i = 0; i < x->files && !err; i++) {
         err = size_file(x, i, b->paths->path[i], e);
+        compressed_bytes += x->file[i].compressed ? x->file[i].stored_bytes : 0;
+    }
     if (err)
         return err;
+    b->every_bytes = compressed_bytes / PLACES;
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->joined, NULL);
     pool_run(pool, index_parts, b);

@@ -366,9 +366,9 @@ struct stream {
     uint64_t filled_bytes; /* bytes of the file that were read into the buffer */
     uint8_t *buffer;       /* STREAM_BUFFER_BYTES; those from `at` to `held` are not used yet */
     size_t at, held;
-    bool ended;  /* the file has no more bytes than the buffer */
-    bool within; /* a member of gzip, or a frame of zstd, has begun and has not ended */
-    bool gz_ready;
+    bool ended;            /* the file has no more bytes than the buffer */
+    bool within;           /* a member of gzip, or a frame of zstd, has begun and has not ended */
+    bool gz_ready, gz_raw; /* gz_raw: it was entered within a member, whose checksum is unknown */
     z_stream gz;
     ZSTD_DStream *zstd;
     /* read_bytes at the end of this frame of zstd, by its header; UINT64_MAX: it does not say */
@@ -376,6 +376,7 @@ struct stream {
     uint64_t began_at;            /* read_bytes where the frame, or the member, began */
     struct stream_points *points; /* NULL: none are noted */
     uint64_t point_at;            /* read_bytes at the last one */
+    uint64_t every_bytes;         /* of the text, between two of them within members */
 };
 
 static enum err open_error(int error, struct errmsg *e)
@@ -566,43 +567,79 @@ static enum err open_packed(struct stream *s, struct errmsg *e)
 
 /* ---- places to begin at ---- */
 
-enum { POINT_BYTES = 1 << 20 /* of text between two of them, at least */ };
-
-/* A member or a frame begins there. */
-struct point {
-    uint64_t at, in; /* bytes of the text, and of the file, before it */
+enum {
+    POINT_BYTES = 1 << 20, /* of text between two of them, at least */
+    WINDOW_BYTES = 32 << 10,
+    WINDOW_LEVEL = 3, /* of zstd */
+    TRAILER_BYTES = 8 /* of a member: its checksum and its size */
 };
 
-void stream_note_points(struct stream *s, struct stream_points *to)
+/* A member or a frame begins there, or a block of a member. As bytes, its window follows it: the last 32 KiB of the text before it, which
+ * the block refers to, compressed by zstd. */
+struct point {
+    uint64_t at, in; /* bytes of the text, and of the file, before it */
+    uint32_t bits; /* the block begins with so many bits of the byte before it, the highest ones */
+    uint32_t window_bytes; /* as compressed; 0: no block begins there */
+};
+
+void stream_note_points(struct stream *s, struct stream_points *to, uint64_t every_bytes)
 {
     s->points = to;
+    s->every_bytes = every_bytes < POINT_BYTES ? POINT_BYTES : every_bytes;
 }
 
-static enum err note_point(struct stream *s, struct errmsg *e)
+static enum err note_point(struct stream *s, uint32_t bits, const uint8_t *window, size_t bytes,
+                           struct errmsg *e)
 {
-    const struct point point = {.at = s->read_bytes, .in = used_bytes(s)};
+    struct point point = {.at = s->read_bytes, .in = used_bytes(s), .bits = bits};
+    const size_t most = bytes ? ZSTD_compressBound(bytes) : 0;
     struct stream_points *p = s->points;
-    uint8_t *data = mem_grow(p->data, &p->capacity, p->bytes + sizeof point, 1);
+    uint8_t *data = mem_grow(p->data, &p->capacity, p->bytes + sizeof point + most, 1);
     if (!data)
         return err_memory_for(e, "the places in a compressed file");
-    memcpy(data + p->bytes, &point, sizeof point);
     p->data = data;
-    p->bytes += sizeof point;
+    data += p->bytes;
+    const size_t packed =
+        bytes ? ZSTD_compress(data + sizeof point, most, window, bytes, WINDOW_LEVEL) : 0;
+    if (ZSTD_isError(packed))
+        return err_memory(e);
+    point.window_bytes = (uint32_t)packed;
+    memcpy(data, &point, sizeof point);
+    p->bytes += sizeof point + packed;
     s->point_at = s->read_bytes;
     return ERR_OK;
 }
 
-/* The last one before the byte `at` of the text; none: the file's beginning. */
-static struct point find_point(const uint8_t *points, size_t bytes, uint64_t at)
+/* Between blocks of a member. */
+static enum err note_block(struct stream *s, struct errmsg *e)
 {
-    struct point found = {0}, next;
-    for (; bytes >= sizeof next; points += sizeof next, bytes -= sizeof next) {
+    enum { BITS = 7, LAST = 64, BETWEEN = 128 }; /* of data_type (zlib's manual: inflate) */
+    uint8_t window[WINDOW_BYTES];
+    unsigned bytes = 0;
+    if ((s->gz.data_type & (LAST | BETWEEN)) != BETWEEN ||
+        s->read_bytes - s->point_at < s->every_bytes)
+        return ERR_OK;
+    (void)inflateGetDictionary(&s->gz, window, &bytes);
+    return bytes ? note_point(s, s->gz.data_type & BITS, window, bytes, e) : ERR_OK;
+}
+
+/* The last one before the byte `at` of the text, and where its window is; none: the file's beginning. */
+static const uint8_t *find_point(struct point *found, const uint8_t *points, size_t bytes,
+                                 uint64_t at)
+{
+    const uint8_t *window = NULL;
+    struct point next;
+    *found = (struct point){0};
+    while (bytes >= sizeof next) {
         memcpy(&next, points, sizeof next);
-        if (next.at > at)
+        if (next.at > at || next.window_bytes > bytes - sizeof next)
             break;
-        found = next;
+        *found = next;
+        window = points + sizeof next;
+        points = window + next.window_bytes;
+        bytes -= sizeof next + next.window_bytes;
     }
-    return found;
+    return window;
 }
 
 /* ---- opening ---- */
@@ -613,8 +650,27 @@ static enum err ends_early(const struct stream *s, struct errmsg *e)
                    packing_names[s->packing], (unsigned long long)s->read_bytes);
 }
 
+/* Decompression begins at a block. */
+static enum err enter_member(struct stream *s, const struct point *p, const uint8_t *window,
+                             struct errmsg *e)
+{
+    uint8_t before[WINDOW_BYTES];
+    const size_t bytes = ZSTD_decompress(before, sizeof before, window, p->window_bytes);
+    if (ZSTD_isError(bytes) || p->bits >= CHAR_BIT)
+        return err_set(e, ERR_CORRUPT, "a place in the gzip data is damaged");
+    if (s->at == s->held)
+        return ends_early(s, e);
+    int code = inflateReset2(&s->gz, -MAX_WBITS);
+    if (code == Z_OK && p->bits)
+        code = inflatePrime(&s->gz, (int)p->bits, s->buffer[s->at++] >> (CHAR_BIT - (int)p->bits));
+    if (code == Z_OK)
+        code = inflateSetDictionary(&s->gz, before, (unsigned)bytes);
+    s->within = s->gz_raw = true;
+    return code == Z_OK ? ERR_OK : err_memory(e);
+}
+
 static enum err open_stream(struct stream *s, const char *path, const struct point *p,
-                            struct errmsg *e)
+                            const uint8_t *window, struct errmsg *e)
 {
     s->buffer = mem_zalloc(STREAM_BUFFER_BYTES, 1);
     if (!s->buffer)
@@ -623,24 +679,28 @@ static enum err open_stream(struct stream *s, const char *path, const struct poi
     if (!err && fstat(s->fd, &s->opened) != 0)
         err = open_error(errno, e);
     s->read_bytes = p->at;
-    s->filled_bytes = p->in;
-    if (!err && p->in && lseek(s->fd, (off_t)p->in, SEEK_SET) < 0)
+    s->filled_bytes = p->in - (p->bits > 0);
+    if (!err && p->in && lseek(s->fd, (off_t)s->filled_bytes, SEEK_SET) < 0)
         err = open_error(errno, e);
     if (!err)
         err = fill(s, HEAD_BYTES, e);
-    if (!err)
+    if (p->window_bytes)
+        s->packing = PACKING_GZIP;
+    else if (!err)
         err = recognize(s, path, e);
-    return err ? err : open_packed(s, e);
+    if (!err)
+        err = open_packed(s, e);
+    return err || !p->window_bytes ? err : enter_member(s, p, window, e);
 }
 
 static enum err open_at_point(struct stream **out, const char *path, const struct point *p,
-                              struct errmsg *e)
+                              const uint8_t *window, struct errmsg *e)
 {
     struct stream *s = mem_zalloc(1, sizeof *s);
     if (!s)
         return err_memory(e);
     s->fd = -1;
-    const enum err err = open_stream(s, path, p, e);
+    const enum err err = open_stream(s, path, p, window, e);
     if (err)
         stream_close(s);
     else
@@ -651,18 +711,19 @@ static enum err open_at_point(struct stream **out, const char *path, const struc
 enum err stream_open(struct stream **out, const char *path, struct errmsg *e)
 {
     const struct point beginning = {0};
-    const enum err err = open_at_point(out, path, &beginning, e);
+    const enum err err = open_at_point(out, path, &beginning, NULL, e);
     return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
 }
 
 enum err stream_open_at(struct stream **out, const char *path, const uint8_t *points,
                         size_t points_bytes, uint64_t at, struct errmsg *e)
 {
-    const struct point p = find_point(points, points_bytes, at);
-    uint8_t before[32 << 10];
+    struct point p;
+    const uint8_t *window = find_point(&p, points, points_bytes, at);
+    uint8_t before[WINDOW_BYTES];
     struct stream *s;
     size_t got = 1;
-    enum err err = open_at_point(&s, path, &p, e);
+    enum err err = open_at_point(&s, path, &p, window, e);
     if (err)
         return err;
     while (!err && got && s->read_bytes < at) {
@@ -796,7 +857,7 @@ static enum err begin_next(struct stream *s, struct errmsg *e)
     s->began_at = s->read_bytes;
     if (s->within)
         return s->points && (!s->points->bytes || s->read_bytes - s->point_at >= POINT_BYTES)
-                   ? note_point(s, e)
+                   ? note_point(s, 0, NULL, 0, e)
                    : ERR_OK;
     return err_set(e, ERR_INPUT,
                    "at byte %llu the %s data ends, and %s%s: remove what follows, or decompress "
@@ -815,11 +876,26 @@ static enum err skip_zeros(struct stream *s, struct errmsg *e)
     return err;
 }
 
+/* The checksum of a member that was not read from its beginning says nothing. */
+static enum err skip_trailer(struct stream *s, struct errmsg *e)
+{
+    const enum err err = fill(s, TRAILER_BYTES, e);
+    if (err)
+        return err;
+    if (s->held - s->at < TRAILER_BYTES)
+        return ends_early(s, e);
+    s->at += TRAILER_BYTES;
+    s->gz_raw = false;
+    return inflateReset2(&s->gz, GZIP_WINDOW_BITS) == Z_OK ? ERR_OK : err_memory(e);
+}
+
 /* Between members, or frames: *more is false at the end of the file. */
 static enum err look_for_next(struct stream *s, bool *more, struct errmsg *e)
 {
     bool first = used_bytes(s) == 0;
-    enum err err = s->packing == PACKING_GZIP && !first ? skip_zeros(s, e) : ERR_OK;
+    enum err err = s->gz_raw ? skip_trailer(s, e) : ERR_OK;
+    if (!err && s->packing == PACKING_GZIP && !first)
+        err = skip_zeros(s, e);
     if (!err)
         err = fill(s, HEAD_BYTES, e);
     if (err)
@@ -837,7 +913,7 @@ static enum err gzip_step(struct stream *s, uint8_t *out, size_t bytes, size_t *
     s->gz.avail_in = (unsigned)given;
     s->gz.next_out = out;
     s->gz.avail_out = (unsigned)room;
-    int code = inflate(&s->gz, Z_NO_FLUSH);
+    int code = inflate(&s->gz, s->points ? Z_BLOCK : Z_NO_FLUSH);
     s->at += given - s->gz.avail_in;
     *got = room - s->gz.avail_out;
     s->read_bytes += *got;
@@ -849,7 +925,7 @@ static enum err gzip_step(struct stream *s, uint8_t *out, size_t bytes, size_t *
         return err_memory(e);
     if (code != Z_OK && code != Z_BUF_ERROR)
         return is_corrupt(s, s->gz.msg ? s->gz.msg : "it needs a dictionary", e);
-    return ERR_OK;
+    return s->points && s->within ? note_block(s, e) : ERR_OK;
 }
 
 static enum err zstd_step(struct stream *s, uint8_t *out, size_t bytes, size_t *got,

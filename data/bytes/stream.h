@@ -61,9 +61,10 @@ struct stream_points {
     uint8_t *data; /* the caller's (mem_free) */
     size_t bytes, capacity;
 };
-/* Before the first read: add to *to, which must outlive *s, the places that are found while the stream is read to its end. From then on
+/* Before the first read: add to *to, which must outlive *s, the places that are found while the stream is read to its end. Those within
+ * members of gzip, which take 10 KiB or so, are every_bytes of text from each other, or 1 MiB if it is less. From then on
  * stream_read refuses a frame of zstd of more than STREAM_FRAME_MOST_BYTES, as it has no place in it. */
-void stream_note_points(struct stream *s, struct stream_points *to);
+void stream_note_points(struct stream *s, struct stream_points *to, uint64_t every_bytes);
 /* As stream_open, at the byte `at` of the decompressed ones. points: of a file with the same bytes, or a peer's. Their text does not
  * name the file. Errors: also those of stream_read. */
 enum err stream_open_at(struct stream **s, const char *path, const uint8_t *points,

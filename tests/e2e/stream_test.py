@@ -2,6 +2,7 @@
 # runs with others
 """data.order: stream: no process reads what it does not train on, the digest is the same for any number of workers, kills and
 resumes, and wrong input is refused by its name."""
+import gzip
 import json
 import pathlib
 import random
@@ -141,9 +142,8 @@ class StreamTest(StreamCase):
         return path
 
 
-@unittest.skipUnless(shutil.which("zstd"), "zstd is not there")
 class CompressedTest(StreamCase):
-    """A file of frames of zstd, among plain ones: the digest is that of plain files, and one continues from the other."""
+    """Members of gzip, frames of zstd, and a plain file: the digest is that of plain files, and one continues from the other."""
 
     def setUp(self):
         super().setUp()
@@ -151,15 +151,10 @@ class CompressedTest(StreamCase):
         self.packed = {**DISTURBED, "data.train": f"[{', '.join(str(self.pack(day)) for day in range(3))}]"}
 
     def pack(self, day):
-        path = self.tmp / f"day-{day}.csv"
-        data, to = path.read_bytes(), self.tmp / f"packed-{day}.csv"
-        for part in (data[:1000], data[1000:]):
-            with to.open("ab") as file:
-                file.write(self.packs(day)(part))
+        data, to = (self.tmp / f"day-{day}.csv").read_bytes(), self.tmp / f"packed-{day}.csv"
+        pack = (gzip.compress, zstd if shutil.which("zstd") else gzip.compress, bytes)[day]
+        to.write_bytes(pack(data[:1000]) + pack(data[1000:]))
         return to
-
-    def packs(self, day):
-        return (bytes, zstd, bytes)[day]
 
     def test_the_digest_is_that_of_plain_files_for_any_number_of_workers_and_kills(self):
         for workers in (2,) if SHORT or SANITIZED else (1, 4):
@@ -176,6 +171,12 @@ class CompressedTest(StreamCase):
         job.signal(signal.SIGTERM)
         self.assertLess(job.wait(143).summary()["steps"], self.want["steps"])
         self.assertEqual(self.train("--ps=1", "--workers=3", keys=self.packed).summary()["digest"], self.want["digest"])
+        path = self.tmp / "packed-0.csv"
+        for name, damaged, why in (("cut", path.read_bytes()[:-9], "the gzip data ends early"),
+                                   ("more", path.read_bytes() + b"more", "bytes of another kind follow")):
+            path.write_bytes(damaged)
+            said = self.train("--ps=1", "--workers=2", code=2, keys=self.packed, out=self.tmp / name).logs()
+            self.assertRegex(said, f"packed-0.csv: .*{why}")
 
 
 class LeasedTest(StreamCase):

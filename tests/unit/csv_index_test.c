@@ -461,7 +461,7 @@ static void an_index_of_compressed_files_is_that_of_their_text(void **state)
     assert_non_null(text);
     for (uint64_t run = 0; run < RUNS; run += 5) {
         const struct csv_grammar g = random_grammar(run + 1);
-        const enum packing packing = PACK_ZSTD;
+        const enum packing packing = run % 2 ? PACK_ZSTD : PACK_GZIP;
         const uint64_t cell_bytes = 3 + rng_u64(run, 0) % 300;
         struct fixture plain, packed;
         uint8_t print[2][32], *kept;
@@ -829,7 +829,7 @@ static void an_index_fails_cleanly_at_each_allocation(void **state)
     struct fixture f;
     setup(&f, 1);
     put(&f, "1,2\n", 4);
-    put_packed(&f, "3,4\n", 4, PACK_ZSTD);
+    put_packed(&f, "3,4\n", 4, PACK_GZIP);
     enum err err = ERR_NOMEM;
     for (long n = 0; err; n++) {
         mem_fail_at(n);

@@ -185,15 +185,16 @@ static void a_file_that_changes_while_it_is_read_is_refused_at_its_end(void **st
 
 /* ---- from the middle ---- */
 
-/* Lines that compress as csv does. */
+/* Lines that compress as csv does, and then bytes that do not. */
 static struct bytes some_text(size_t bytes)
 {
     struct bytes b = {malloc(bytes + 64), 0};
     assert_non_null(b.data);
-    for (uint64_t i = 0; b.count < bytes; i++)
+    for (uint64_t i = 0; b.count < bytes / 3 * 2; i++)
         b.count += (size_t)sprintf((char *)b.data + b.count, "%d,%x,key%d\n", (int)i % 7,
                                    (unsigned)rng_u64(1, i), (int)(rng_u64(2, i) % 50));
-    b.count = bytes;
+    for (; b.count < bytes; b.count++)
+        b.data[b.count] = (uint8_t)rng_u64(3, b.count);
     return b;
 }
 
@@ -218,7 +219,7 @@ static enum err note(struct stream_points *points, const char *path, struct errm
     uint8_t to[50000];
     size_t got = 1;
     assert_int_equal(stream_open_at(&s, path, NULL, 0, 0, e), ERR_OK);
-    stream_note_points(s, points);
+    stream_note_points(s, points, 0);
     enum err err = ERR_OK;
     while (!err && got)
         err = stream_read(s, to, sizeof to, &got, e);
@@ -246,11 +247,12 @@ static void reads_at(const char *path, const struct stream_points *points, struc
 static void a_compressed_file_is_entered_anywhere(void **state)
 {
     (void)state;
-    enum { BYTES = 5000000, STEP = 512 << 10, SOME = 70000 };
+    enum { BYTES = 3500000, STEP = 512 << 10, SOME = 70000 };
     static const struct {
         enum packing packing;
         size_t piece;
-    } cases[] = {{PACK_ZSTD, 300000}, {PACK_ZSTD, 1 << 20}, {PACK_ZSTD, BYTES}};
+    } cases[] = {{PACK_ZSTD, 300000}, {PACK_ZSTD, 1 << 20}, {PACK_ZSTD, BYTES},
+                 {PACK_GZIP, 65280},  {PACK_GZIP, 1500000}, {PACK_GZIP, BYTES}};
     struct bytes text = some_text(BYTES);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[] = "/tmp/gradwire-stream-XXXXXX";
@@ -264,7 +266,8 @@ static void a_compressed_file_is_entered_anywhere(void **state)
         reads_at(path, &points, text, 0, SOME);
         reads_at(path, &points, text, BYTES, SOME);
         reads_at(path, &points, text, 2500000, BYTES);
-        if (cases[i].piece < BYTES) { /* the beginning is not read */
+        if (cases[i].packing == PACK_GZIP ||
+            cases[i].piece < BYTES) { /* the beginning is not read */
             FILE *f = fopen(path, "r+");
             assert_non_null(f);
             assert_int_equal(fwrite(text.data, 1, SOME, f), SOME);
@@ -283,7 +286,7 @@ static void damaged_places_are_errors(void **state)
     (void)state;
     enum { BYTES = 3000000, TRIES = 500 };
     struct bytes text = some_text(BYTES);
-    for (enum packing packing = PACK_ZSTD; packing <= PACK_ZSTD; packing++) {
+    for (enum packing packing = PACK_GZIP; packing <= PACK_ZSTD; packing++) {
         char path[] = "/tmp/gradwire-stream-XXXXXX";
         struct stream_points points = {0};
         struct errmsg e = {""};

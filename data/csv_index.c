@@ -33,7 +33,7 @@ enum {
     /* of a cell that are scanned in one go: few as long as there are many states */
     STEP_BYTES = 64 << 10,
     STEP_MANY_BYTES = 4 << 10,
-    /* of the compressed files' bytes, whose text is about four times as long: a place within a member of gzip takes 10 KiB or so, and each
+    /* of the compressed files' bytes, whose text is about four times as long: a place within a member of gzip takes about 12 KiB, and each
      * process has them all */
     PLACES = 4096
 };

@@ -841,7 +841,7 @@ static enum err check_frame(const struct stream *s, struct errmsg *e)
         e, ERR_INPUT,
         "the zstd data has a frame of more than %d MiB of text, which cannot be read from "
         "the middle: write the file as Parquet (./gradwire convert), or its text in "
-        "smaller frames: zstdcat FILE | split --line-bytes=16M --filter=zstd > NEW.zst",
+        "smaller frames: zstdcat FILE | split --line-bytes=4M --filter=zstd > NEW.zst",
         STREAM_FRAME_MOST_BYTES >> 20);
 }
 

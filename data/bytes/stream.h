@@ -62,7 +62,7 @@ struct stream_points {
     size_t bytes, capacity;
 };
 /* Before the first read: add to *to, which must outlive *s, the places that are found while the stream is read to its end. Those within
- * members of gzip, which take 10 KiB or so, are every_bytes of text from each other, or 1 MiB if it is less. From then on
+ * members of gzip, which take about 12 KiB, are every_bytes of text from each other, or 1 MiB if it is less. From then on
  * stream_read refuses a frame of zstd of more than STREAM_FRAME_MOST_BYTES, as it has no place in it. */
 void stream_note_points(struct stream *s, struct stream_points *to, uint64_t every_bytes);
 /* As stream_open, at the byte `at` of the decompressed ones. points: of a file with the same bytes, or a peer's. Their text does not

@@ -1100,8 +1100,8 @@ enum err csv_index_reader(struct row_reader **out, const struct reading *r,
         return err;
     }
     made->format.meaning.whole = dataset_has_classes(r->job);
-    made->reader = (struct row_reader){&type, r->schema, text_index_rows(x),
-                                       r->job->data.csv.bad_rows != BAD_ROWS_STOP, false};
+    made->reader = (struct row_reader){
+        &type, r->schema, text_index_rows(x), r->job->data.csv.bad_rows != BAD_ROWS_STOP, false, 0};
     made->x = x;
     made->paths = paths;
     made->file = file;

@@ -205,23 +205,32 @@ static enum err parquet_index_contents(const struct text_index *x, const struct 
 
 /* ---- rows by the index ---- */
 
+enum { IDLE_MOST = 16, IDLE_BYTES = 2 << 20 /* of one, and what the module says */ };
+
 struct grouped {
     struct row_reader reader;
     const struct text_index *x;
     const struct paths *paths;
     struct csv_format format;
-    pthread_mutex_t lock; /* of shown */
+    pthread_mutex_t lock; /* of all below */
     uint32_t shown;       /* bad rows that were logged */
+    struct reading_groups
+        *idle[IDLE_MOST]; /* decoders that stand behind rows that were read; the oldest first */
+    uint32_t idles;
+    uint64_t idle_bytes; /* that they hold */
 };
 
-/* A read of rows of one file, by one thread. */
+/* A decoder: it reads rows of one file, for one thread. */
 struct reading_groups {
     struct grouped *of;
     struct parquet *p;
     struct csv_file file;
     struct csv_piece piece;
-    uint32_t number;     /* of the file */
-    uint64_t skip, rows; /* rows to skip; and then rows to give out */
+    uint32_t number; /* of the file */
+    uint64_t row;    /* of the file: the next one */
+    uint32_t left;   /* rows that the piece still has */
+    uint64_t rows;   /* to give out */
+    uint64_t bytes;  /* that it holds while it is idle */
     row_visitor *visit;
     void *ctx;
 };
@@ -248,6 +257,8 @@ static enum err open_grouped(struct reading_groups *r, uint32_t number, struct e
     parquet_close(r->p);
     r->file = (struct csv_file){.path = path};
     r->number = number;
+    r->row = 0;
+    r->left = 0;
     enum err err = parquet_rows_begin(&r->file, &r->of->format, r->p, e);
     if (err)
         return err;
@@ -280,17 +291,20 @@ static void show_bad(struct grouped *x, const char *path, const struct csv_piece
     pthread_mutex_unlock(&x->lock);
 }
 
-/* Leave the rows of the piece that are wanted. False: none is. */
-static bool cut_piece(struct reading_groups *r)
+/* Leave the first `most` rows that the piece still has. */
+static void cut_piece(struct reading_groups *r, uint64_t most)
+{
+    r->piece.parquet->rows = most < r->left ? (uint32_t)most : r->left;
+}
+
+/* The piece's rows are done; there can be more behind them. */
+static void pass_piece(struct reading_groups *r)
 {
     struct parquet_piece *q = r->piece.parquet;
-    const uint32_t skip = r->skip < q->rows ? (uint32_t)r->skip : q->rows;
-    r->skip -= skip;
-    q->first += skip;
-    q->row += skip;
-    q->rows -= skip;
-    q->rows = r->rows < q->rows ? (uint32_t)r->rows : q->rows;
-    return q->rows > 0;
+    r->row += q->rows;
+    r->left -= q->rows;
+    q->first += q->rows;
+    q->row += q->rows;
 }
 
 /* The rows of the piece as rows of cells. */
@@ -311,33 +325,44 @@ static enum err give_piece(struct reading_groups *r, struct errmsg *e)
     return err ? err : row_reader_give(&r->of->reader, p, &r->rows, r->visit, r->ctx, e);
 }
 
-/* Errors name the file. */
-static enum err read_grouped(struct reading_groups *r, const struct text_index_place *at,
-                             struct errmsg *e)
+/* Have a piece with rows. The errors of parquet_next name the file, and *named is set. */
+static enum err have_piece(struct reading_groups *r, bool *named, struct errmsg *e)
 {
-    const struct text_index_file *f = &r->of->x->file[at->file];
-    uint64_t row = f->entry[at->at].row; /* of the next piece */
-    enum err err = open_grouped(r, at->file, e);
-    r->skip = at->skip;
-    r->p->group = (uint32_t)at->at;
-    while (r->rows && !err) {
-        bool last;
+    const struct text_index_file *f = &r->of->x->file[r->number];
+    bool last;
+    enum err err = ERR_OK;
+    while (!r->left && !err) {
         err = parquet_next(r->p, &r->piece.parquet, &last, e);
+        *named = err != ERR_OK;
         if (err)
             return err;
         const struct parquet_piece *q = r->piece.parquet;
-        const bool as_said = f->entry[q->group].row + q->row == row;
-        row += q->rows;
-        if (as_said && cut_piece(r))
-            err = give_piece(r, e);
-        if (!as_said || (!err && last && r->rows))
+        r->left = q->rows;
+        if (f->entry[q->group].row + q->row != r->row || (!q->rows && last))
             err =
                 err_set(e, ERR_INPUT,
                         "row group %" PRIu32 ": it has other rows than the footer says", q->group);
     }
+    return err;
+}
+
+/* Read on, from the row `first` of the file on. Errors name the file. */
+static enum err read_grouped(struct reading_groups *r, uint64_t first, struct errmsg *e)
+{
+    enum err err = ERR_OK;
+    bool named = false;
+    while (r->rows && !err) {
+        err = have_piece(r, &named, e);
+        if (err)
+            break;
+        cut_piece(r, r->row < first ? first - r->row : r->rows);
+        if (r->row >= first)
+            err = give_piece(r, e);
+        pass_piece(r);
+    }
     if (!err)
-        err = check_same(r->p->file, f, e);
-    return err ? err_wrap(e, err, "%s: ", r->file.path) : ERR_OK;
+        err = check_same(r->p->file, &r->of->x->file[r->number], e);
+    return err && !named ? err_wrap(e, err, "%s: ", r->file.path) : err;
 }
 
 static void close_reading(struct reading_groups *r)
@@ -350,35 +375,152 @@ static void close_reading(struct reading_groups *r)
     mem_free(r->piece.present);
     csv_file_close(&r->file);
     parquet_free(r->p);
+    mem_free(r);
 }
 
 /* The first file is open. */
-static enum err begin_reading(struct reading_groups *r, struct errmsg *e)
+static enum err begin_reading(struct reading_groups **out, struct grouped *of, struct errmsg *e)
 {
-    enum err err = learned_init(&r->piece.learned, r->of->reader.schema, false, false);
+    struct reading_groups *r = mem_zalloc(1, sizeof *r);
+    if (!r)
+        return err_memory(e);
+    r->of = of;
+    enum err err = learned_init(&r->piece.learned, of->reader.schema, false, false);
     err = err ? err_memory(e) : parquet_new(&r->p, e);
-    return err ? err : open_grouped(r, 0, e);
+    if (!err)
+        err = open_grouped(r, 0, e);
+    if (err)
+        close_reading(r);
+    else
+        *out = r;
+    return err;
+}
+
+/* ---- decoders that stay open ---- */
+
+static struct reading_groups *remove_idle(struct grouped *x, uint32_t i)
+{
+    struct reading_groups *r = x->idle[i];
+    x->idle_bytes -= r->bytes;
+    x->idles--;
+    memmove(x->idle + i, x->idle + i + 1, (x->idles - i) * sizeof *x->idle);
+    return r;
+}
+
+/* At the end of a row group, so that it loses nothing where it goes. */
+static bool ends_group(const struct reading_groups *r)
+{
+    const struct text_index_file *f = &r->of->x->file[r->number];
+    const struct parquet_piece *q = r->piece.parquet;
+    return !q || r->row == (q->group + 1 < f->cells ? f->entry[q->group + 1].row : f->rows);
+}
+
+/* The one that stands nearest before the row, in its row group; or one that nobody misses. NULL: there is none. */
+static struct reading_groups *find_idle(struct grouped *x, const struct text_index_place *at)
+{
+    const uint64_t begin = x->x->file[at->file].entry[at->at].row, row = begin + at->skip;
+    struct reading_groups *found = NULL;
+    pthread_mutex_lock(&x->lock);
+    uint32_t best = x->idles;
+    for (uint32_t i = 0; i < x->idles; i++) {
+        const struct reading_groups *r = x->idle[i];
+        if (r->number == at->file && r->row >= begin && r->row <= row &&
+            (best == x->idles || r->row > x->idle[best]->row))
+            best = i;
+    }
+    for (uint32_t i = 0; i < x->idles && best == x->idles; i++)
+        if (x->idle[i]->number == at->file && ends_group(x->idle[i]))
+            best = i;
+    if (best == x->idles && x->idles == IDLE_MOST)
+        best = 0;
+    if (best < x->idles)
+        found = remove_idle(x, best);
+    pthread_mutex_unlock(&x->lock);
+    return found;
+}
+
+/* Keep it, in place of older ones if there is no memory for all. */
+static void put_idle(struct reading_groups *r)
+{
+    struct grouped *x = r->of;
+    struct reading_groups *gone[IDLE_MOST + 1];
+    uint32_t goes = 0;
+    r->bytes = parquet_held(r->p) + IDLE_BYTES;
+    pthread_mutex_lock(&x->lock);
+    while (x->idles && (x->idles == IDLE_MOST || x->idle_bytes + r->bytes > x->reader.keep_bytes))
+        gone[goes++] = remove_idle(x, 0);
+    if (r->bytes <= x->reader.keep_bytes) {
+        x->idle[x->idles++] = r;
+        x->idle_bytes += r->bytes;
+    } else {
+        gone[goes++] = r;
+    }
+    pthread_mutex_unlock(&x->lock);
+    while (goes)
+        close_reading(gone[--goes]);
+}
+
+/* Whether the file of this name is still the one that is open. */
+static bool is_still_there(const struct reading_groups *r)
+{
+    struct stat now;
+    return stat(r->file.path, &now) == 0 && now.st_dev == r->p->file->opened.st_dev &&
+           now.st_ino == r->p->file->opened.st_ino &&
+           check_same(r->p->file, &r->of->x->file[r->number], &(struct errmsg){""}) == ERR_OK;
+}
+
+/* Have a decoder that stands before the row, in its row group. */
+static enum err find_reading(struct grouped *x, const struct text_index_place *at,
+                             struct reading_groups **out, struct errmsg *e)
+{
+    const uint64_t begin = x->x->file[at->file].entry[at->at].row, row = begin + at->skip;
+    struct reading_groups *r = find_idle(x, at);
+    enum err err = r ? ERR_OK : begin_reading(&r, x, e);
+    if (err)
+        return err;
+    if (r->number != at->file || !is_still_there(r))
+        err = open_grouped(r, at->file, e);
+    if (!err && (r->row < begin || r->row > row || (r->row == begin && !r->left))) {
+        parquet_seek(r->p, (uint32_t)at->at);
+        r->row = begin;
+        r->left = 0;
+    }
+    if (err)
+        close_reading(r);
+    else
+        *out = r;
+    return err;
 }
 
 static enum err grouped_read(struct row_reader *of, uint64_t first, uint64_t end,
                              row_visitor *visit, void *ctx, struct errmsg *e)
 {
     struct grouped *x = (struct grouped *)of;
-    struct reading_groups r = {.of = x, .visit = visit, .ctx = ctx};
-    enum err err = begin_reading(&r, e);
+    enum err err = ERR_OK;
     while (first < end && !err) {
         const struct text_index_place at = text_index_find(x->x, first);
-        r.rows = at.left < end - first ? at.left : end - first;
-        first += r.rows;
-        err = read_grouped(&r, &at, e);
+        struct reading_groups *r;
+        err = find_reading(x, &at, &r, e);
+        if (err)
+            return err;
+        r->rows = at.left < end - first ? at.left : end - first;
+        r->visit = visit;
+        r->ctx = ctx;
+        first += r->rows;
+        err = read_grouped(r, x->x->file[at.file].entry[at.at].row + at.skip, e);
+        if (err)
+            close_reading(r);
+        else
+            put_idle(r);
     }
-    close_reading(&r);
     return err;
 }
 
 static void grouped_free(struct row_reader *of)
 {
     struct grouped *x = (struct grouped *)of;
+    while (x->idles)
+        close_reading(remove_idle(x, 0));
     pthread_mutex_destroy(&x->lock);
     csv_format_close(&x->format);
     mem_free(x);
@@ -387,11 +529,13 @@ static void grouped_free(struct row_reader *of)
 /* Find the columns of all files, so that one that does not fit is refused before training. */
 static enum err check_files(struct grouped *x, struct errmsg *e)
 {
-    struct reading_groups r = {.of = x};
-    enum err err = begin_reading(&r, e);
+    struct reading_groups *r;
+    enum err err = begin_reading(&r, x, e);
+    if (err)
+        return err;
     for (uint32_t i = 1; i < x->x->files && !err; i++)
-        err = open_grouped(&r, i, e);
-    close_reading(&r);
+        err = open_grouped(r, i, e);
+    close_reading(r);
     return err;
 }
 
@@ -410,8 +554,8 @@ static enum err parquet_index_reader(struct row_reader **out, const struct readi
     }
     made->format.parquet = true;
     made->format.meaning.whole = dataset_has_classes(r->job);
-    made->reader = (struct row_reader){&type, r->schema, text_index_rows(x),
-                                       r->job->data.csv.bad_rows != BAD_ROWS_STOP, false};
+    made->reader = (struct row_reader){
+        &type, r->schema, text_index_rows(x), r->job->data.csv.bad_rows != BAD_ROWS_STOP, false, 0};
     made->x = x;
     made->paths = paths;
     pthread_mutex_init(&made->lock, NULL);

@@ -173,8 +173,9 @@ struct row_reader {
     const struct row_reader_type *type;
     struct table_schema *schema; /* a view: complete, its features are placed */
     uint64_t rows;
-    bool may_be_bad; /* bad rows are no errors */
-    bool raw;        /* the rows are wanted as they teach */
+    bool may_be_bad;     /* bad rows are no errors */
+    bool raw;            /* the rows are wanted as they teach */
+    uint64_t keep_bytes; /* of memory, for decoders that stay open between reads */
 };
 /* Visit the rows of the piece: *rows of them at most, which counts down. Errors: the visitor's. */
 struct csv_piece;
@@ -234,7 +235,8 @@ struct index_type {
 };
 extern const struct index_type csv_index_type;
 /* Parquet: a row group is a cell. Each process reads the footers of its own files, and `kept` has what tells whether they are the chief's. The rows
- * of a row group before those that are wanted are decoded, too. In parquet_index.c. */
+ * of a row group before those that are wanted are decoded, too, unless a decoder of an earlier read stands behind them. In
+ * parquet_index.c. */
 extern const struct index_type parquet_index_type;
 
 /* ---- stream_learn.c ---- */

@@ -618,6 +618,7 @@ static enum err learn_numbers(struct stream_rows *s, struct pool *pool, struct e
     enum err err = index_of(s)->reader(&reader, &s->reading, &s->index, &s->paths, e);
     if (err)
         return err;
+    reader->keep_bytes = spill_left(s->reading.spill);
     log_info("reading all rows of data.train, whose numbers teach their scales and means");
     err = stream_learn(reader, STREAM_LEARN_ROWS, pool, e);
     reader->type->free(reader);
@@ -674,11 +675,15 @@ enum err dataset_open_stream(struct dataset *d, uint32_t classes, struct source 
     if (err)
         return err;
     reserve_more(s);
+    const uint64_t budget_bytes = s->taken_bytes;
+    s->reader->keep_bytes = spill_left(s->reading.spill);
+    if (spill_take_memory(s->reading.spill, s->reader->keep_bytes))
+        s->taken_bytes += s->reader->keep_bytes;
     const struct stream_config config = {.reader = s->reader,
                                          .lanes = &s->lanes,
                                          .order = &s->order,
                                          .contents = &d->contents,
-                                         .budget_bytes = s->taken_bytes,
+                                         .budget_bytes = budget_bytes,
                                          .bad_rows_max = job->data.csv.bad_rows_max};
     err = stream_source_new(&s->source, &config, e);
     *out = s->source;

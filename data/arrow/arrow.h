@@ -39,7 +39,7 @@ struct arrow_span {
     uint64_t at, bytes; /* of the file */
 };
 struct arrow_writer;
-struct arrow_file; /* a Parquet file; of one thread, except `rows`, `groups` and `chunk` */
+struct arrow_file; /* a Parquet file; of one thread, except `rows`, `groups`, `chunk` and `held` */
 
 struct arrow_module {
     /* The descriptor stays the caller's. */
@@ -59,6 +59,8 @@ struct arrow_module {
                                uint32_t columns, const bool *coded, uint32_t rows,
                                struct arrow_why *why);
     enum arrow_answer (*next)(struct arrow_file *f, struct ArrowArray *out, struct arrow_why *why);
+    /* The bytes of memory that it holds, of its pages and of arrays that are not released. */
+    uint64_t (*held)(const struct arrow_file *f);
     /* Begin to make a file. names: a line of csv; types: of each column s: text, i: int64, d: double, f: float32; codec: "zstd" or
      * "snappy". */
     enum arrow_answer (*write_new)(struct arrow_writer **out, const char *names, size_t bytes,
@@ -74,7 +76,7 @@ struct arrow_module {
 };
 
 /* The table is the one symbol of the module. Its name has a number, which changes with the table. */
-#define ARROW_MODULE gradwire_arrow_2
+#define ARROW_MODULE gradwire_arrow_3
 
 #ifdef __cplusplus
 }

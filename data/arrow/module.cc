@@ -38,6 +38,7 @@ struct coded_column {
 };
 
 struct arrow_file {
+    arrow::ProxyMemoryPool pool{arrow::default_memory_pool()}; // of all below
     std::unique_ptr<parquet::arrow::FileReader> reader;
     std::shared_ptr<arrow::Schema> schema;
     std::vector<int64_t> group_rows;
@@ -146,13 +147,14 @@ arrow::Status open_file(arrow_file *f, int fd)
     if (!opened.ok())
         ::close(own);
     ARROW_ASSIGN_OR_RAISE(auto file, std::move(opened));
-    parquet::ReaderProperties reading;
+    parquet::ReaderProperties reading(&f->pool);
     reading.enable_buffered_stream(); // a row group can be larger than the memory
     reading.set_buffer_size(BUFFER_BYTES);
     reading.set_page_checksum_verification(true);  // of pages that have one
     parquet::ArrowReaderProperties columns(false); // on this thread
     columns.set_pre_buffer(false);
     parquet::arrow::FileReaderBuilder builder;
+    builder.memory_pool(&f->pool);
     ARROW_RETURN_NOT_OK(builder.Open(file, reading));
     ARROW_RETURN_NOT_OK(builder.properties(columns)->Build(&f->reader));
     ARROW_RETURN_NOT_OK(f->reader->GetSchema(&f->schema));
@@ -287,9 +289,10 @@ std::shared_ptr<arrow::ArrayData> as_bytes(const arrow::ArrayData &data)
 }
 
 template <typename Builder, typename Value>
-arrow::Status make_words(const Value *values, int32_t n, std::shared_ptr<arrow::Array> *out)
+arrow::Status make_words(arrow::MemoryPool *pool, const Value *values, int32_t n,
+                         std::shared_ptr<arrow::Array> *out)
 {
-    Builder words;
+    Builder words(pool);
     ARROW_RETURN_NOT_OK(words.Reserve(n));
     for (int32_t i = 0; i < n; i++)
         if constexpr (std::is_same_v<Value, parquet::ByteArray>)
@@ -301,13 +304,14 @@ arrow::Status make_words(const Value *values, int32_t n, std::shared_ptr<arrow::
 
 // The next n rows: the values of those that are not null stand without gaps, and get their places from the last to the first.
 template <typename Type, typename Builder>
-arrow::Result<std::shared_ptr<arrow::Array>> coded_rows(coded_column *c, int64_t n)
+arrow::Result<std::shared_ptr<arrow::Array>> coded_rows(arrow::MemoryPool *pool, coded_column *c,
+                                                        int64_t n)
 {
     auto *reader = static_cast<parquet::TypedColumnReader<Type> *>(c->reader.get());
     const int16_t there = reader->descr()->max_definition_level();
     std::vector<int16_t> level(static_cast<size_t>(n), there);
-    ARROW_ASSIGN_OR_RAISE(auto codes, arrow::AllocateBuffer(n * int64_t{sizeof(int32_t)}));
-    ARROW_ASSIGN_OR_RAISE(auto valid, arrow::AllocateEmptyBitmap(n));
+    ARROW_ASSIGN_OR_RAISE(auto codes, arrow::AllocateBuffer(n * int64_t{sizeof(int32_t)}, pool));
+    ARROW_ASSIGN_OR_RAISE(auto valid, arrow::AllocateEmptyBitmap(n, pool));
     auto *code = reinterpret_cast<int32_t *>(codes->mutable_data());
     int64_t rows = 0, values = 0, nulls = 0;
     while (rows < n && reader->HasNext()) {
@@ -318,12 +322,12 @@ arrow::Result<std::shared_ptr<arrow::Array>> coded_rows(coded_column *c, int64_t
                                                 code + values, &more, &words, &words_n);
         values += more;
         if (words && !c->words)
-            ARROW_RETURN_NOT_OK(make_words<Builder>(words, words_n, &c->words));
+            ARROW_RETURN_NOT_OK(make_words<Builder>(pool, words, words_n, &c->words));
     }
     if (rows != n)
         return arrow::Status::Invalid("it has other rows than the file's footer says");
     if (!c->words)
-        ARROW_RETURN_NOT_OK(Builder().Finish(&c->words));
+        ARROW_RETURN_NOT_OK(Builder(pool).Finish(&c->words));
     uint32_t most = 0;
     for (int64_t i = 0; i < values; i++)
         most = std::max(most, static_cast<uint32_t>(code[i]));
@@ -343,15 +347,16 @@ arrow::Result<std::shared_ptr<arrow::Array>> coded_rows(coded_column *c, int64_t
     return arrow::MakeArray(data);
 }
 
-arrow::Result<std::shared_ptr<arrow::Array>> next_coded(coded_column *c, int64_t n)
+arrow::Result<std::shared_ptr<arrow::Array>> next_coded(arrow::MemoryPool *pool, coded_column *c,
+                                                        int64_t n)
 {
     switch (c->reader->type()) {
     case parquet::Type::INT32:
-        return coded_rows<parquet::Int32Type, arrow::Int32Builder>(c, n);
+        return coded_rows<parquet::Int32Type, arrow::Int32Builder>(pool, c, n);
     case parquet::Type::INT64:
-        return coded_rows<parquet::Int64Type, arrow::Int64Builder>(c, n);
+        return coded_rows<parquet::Int64Type, arrow::Int64Builder>(pool, c, n);
     default:
-        return coded_rows<parquet::ByteArrayType, arrow::BinaryBuilder>(c, n);
+        return coded_rows<parquet::ByteArrayType, arrow::BinaryBuilder>(pool, c, n);
     }
 }
 
@@ -369,7 +374,7 @@ arrow::Result<std::shared_ptr<arrow::RecordBatch>> in_order(arrow_file *f,
         arrow_why why = {""};
         const auto read = [&] {
             if (f->place[i] < 0) {
-                ARROW_ASSIGN_OR_RAISE(array, next_coded(&f->coded[i], batch.num_rows()));
+                ARROW_ASSIGN_OR_RAISE(array, next_coded(&f->pool, &f->coded[i], batch.num_rows()));
                 return arrow::Status::OK();
             }
             array = batch.column(f->place[i]);
@@ -631,8 +636,13 @@ arrow_answer next(arrow_file *f, ArrowArray *out, arrow_why *why)
     return blamed(f, why, guarded(why, [&] { return next_batch(f, out); }));
 }
 
+uint64_t held(const arrow_file *f)
+{
+    return static_cast<uint64_t>(std::max<int64_t>(f->pool.bytes_allocated(), 0));
+}
+
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const arrow_module ARROW_MODULE;
-const arrow_module ARROW_MODULE = {open,  close, schema,    groups, rows,        chunk,
-                                   begin, next,  write_new, write,  write_group, write_free};
+const arrow_module ARROW_MODULE = {open, close, schema,    groups, rows,        chunk,     begin,
+                                   next, held,  write_new, write,  write_group, write_free};

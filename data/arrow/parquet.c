@@ -283,15 +283,28 @@ enum err parquet_open(struct parquet *p, const char *path, struct errmsg *e)
     }
     p->first = p->first ? p->first : file_ref(f);
     p->file = f;
-    p->group = 0;
-    p->begun = false;
     p->fresh = true;
-    p->rows = 0;
-    for (uint32_t i = 0; i < p->module->groups(f->arrow); i++)
-        p->rows += p->module->rows(f->arrow, i);
-    p->left = p->rows;
+    parquet_seek(p, 0);
+    p->rows = p->left;
     p->left_bytes = (uint64_t)f->opened.st_size;
     return ERR_OK;
+}
+
+void parquet_seek(struct parquet *p, uint32_t group)
+{
+    const struct parquet_file *f = p->file;
+    batch_unref(p->batch);
+    p->batch = NULL;
+    p->group = group;
+    p->begun = false;
+    p->left = 0;
+    for (uint32_t i = group; i < p->module->groups(f->arrow); i++)
+        p->left += p->module->rows(f->arrow, i);
+}
+
+uint64_t parquet_held(const struct parquet *p)
+{
+    return p->file ? p->module->held(p->file->arrow) : 0;
 }
 
 struct parquet_column *parquet_read(struct parquet *p, uint32_t column)

@@ -88,6 +88,10 @@ struct parquet_column *parquet_read(struct parquet *p, uint32_t column);
  * ERR_NOMEM. */
 enum err parquet_lacks(struct parquet *p, const char *name, struct errmsg *e) MUST_CHECK;
 void parquet_close(struct parquet *p); /* pieces keep what they need of it */
+/* The next piece is the first of this row group of the open file. */
+void parquet_seek(struct parquet *p, uint32_t group);
+/* The bytes of memory that the open file and pieces of it hold in the module. */
+uint64_t parquet_held(const struct parquet *p);
 
 /* Make a Parquet file of lines of csv, or of columns, as struct arrow_module says. Errors: ERR_INPUT: the module is not there; ERR_NOMEM.
  */

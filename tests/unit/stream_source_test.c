@@ -366,7 +366,7 @@ static struct counting *count_reads(struct fixture *f)
     struct counting *c = calloc(1, sizeof *c);
     assert_non_null(c);
     c->of = f->reader;
-    c->reader = (struct row_reader){&type, c->of->schema, c->of->rows, c->of->may_be_bad, false};
+    c->reader = (struct row_reader){&type, c->of->schema, c->of->rows, c->of->may_be_bad, false, 0};
     stream_source_free(f->source);
     f->reader = &c->reader;
     must(f, open_source(f, 1 << 30));
@@ -754,6 +754,78 @@ static void a_header_that_lacks_a_column_is_refused_each_time(void **state)
     teardown(&f);
 }
 
+/* ---- Parquet ---- */
+
+struct seen {
+    uint32_t cell[4096];
+    size_t used;
+};
+
+static enum err see(void *ctx, const uint32_t *cells, size_t n, bool bad, struct errmsg *e)
+{
+    (void)bad, (void)e;
+    struct seen *s = ctx;
+    assert_true(s->used + n <= sizeof s->cell / sizeof *s->cell);
+    memcpy(s->cell + s->used, cells, n * sizeof *cells);
+    s->used += n;
+    return ERR_OK;
+}
+
+/* Two files of row groups of 25, 25 and 10 rows. */
+static void setup_parquet(struct fixture *f)
+{
+    static const char text[] =
+        "model: {input: {shape: auto}, layers: [{linear: {inputs: [user, town], name: w}}, "
+        "{dense: {inputs: [age], units: 1, name: d}}, {add: [w, d]}, sigmoid], "
+        "loss: binary_crossentropy}\noptimizer: sgd\n"
+        "data: {format: parquet, train: 'tests/data/parquet/rows-?.parquet', order: stream, "
+        "columns: "
+        "[label: y, number: {name: age, missing: {value: 0}}, key: user, key: town]}\n";
+    *f = (struct fixture){.e = {""}};
+    idx_files_init(&f->files);
+    must(f, job_parse(&f->job, text, strlen(text), "j.yaml", "/", NULL, 0, &f->e));
+    must(f, paths_expand(&f->paths, "tests/data/parquet/rows-?.parquet", &f->e));
+    must(f, schema_of_job(&f->d.table.schema, &f->job, &f->e));
+    must(f, schema_place_features(f->d.table.schema, &f->e));
+    f->reading = (struct reading){.job = &f->job, .schema = f->d.table.schema};
+}
+
+static void decoders_that_stay_open_change_no_row(void **state)
+{
+    (void)state;
+    enum { ROWS = 120, READS = 300 };
+    const uint64_t keep[] = {0, 3 << 20, 1 << 30};
+    struct fixture f;
+    struct seen all = {.used = 0};
+    setup_parquet(&f);
+    enum err err = parquet_index_type.make(&f.x, &f.paths, NULL, false, 1, 1, NULL, NULL, &f.e);
+    for (size_t k = 0; k < sizeof keep / sizeof *keep && !err; k++) {
+        must(&f, parquet_index_type.reader(&f.reader, &f.reading, &f.x, &f.paths, &f.e));
+        assert_int_equal(f.reader->rows, ROWS);
+        f.reader->keep_bytes = keep[k];
+        all.used = 0;
+        must(&f, f.reader->type->read(f.reader, 0, ROWS, see, &all, &f.e));
+        const size_t cells = all.used / ROWS;
+        for (uint64_t i = 0; i < READS; i++) {
+            struct seen part = {.used = 0};
+            const uint64_t first = rng_u64(1, i) % ROWS, n = rng_u64(2, i) % 40 + 1,
+                           end = first + n < ROWS ? first + n : ROWS;
+            must(&f, f.reader->type->read(f.reader, first, end, see, &part, &f.e));
+            assert_int_equal(part.used, (end - first) * cells);
+            assert_memory_equal(part.cell, all.cell + first * cells, part.used * sizeof *all.cell);
+        }
+        f.reader->type->free(f.reader);
+        f.reader = NULL;
+    }
+    const bool built = !strstr(f.e.text, "the module gradwire-arrow");
+    schema_unref(f.d.table.schema);
+    f.d.table.schema = NULL;
+    teardown(&f);
+    if (!built)
+        skip();
+    assert_int_equal(err, ERR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -773,6 +845,7 @@ int main(void)
         cmocka_unit_test(a_row_longer_than_a_piece_is_refused_wherever_it_begins),
         cmocka_unit_test(a_header_is_found_behind_any_number_of_comments),
         cmocka_unit_test(a_header_that_lacks_a_column_is_refused_each_time),
+        cmocka_unit_test(decoders_that_stay_open_change_no_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -713,15 +713,12 @@ static enum err join_spread(struct csv *c, struct work *w, struct errmsg *e)
 /* Note which rows of the piece are held out by a column, the one whose text is kept. */
 static enum err note_held(struct csv *c, const struct work *w, struct errmsg *e)
 {
-    static const struct job_key_column plain = {.hash = true};
     const struct job *job = c->reading->job;
     const uint64_t key = order_hold_key(job->training.seed, true);
     enum err err = ERR_OK;
-    for (uint64_t i = 0, hash = 0; i < w->piece.rows && c->by_column && !err; i++) {
-        const struct csv_text *text = &w->piece.kept[i];
-        (void)word_key(&plain, 0, text->at, text->bytes, &hash);
-        err = order_note(&c->held, order_holds_out(key, hash, job->data.validation.share));
-    }
+    for (uint64_t i = 0; i < w->piece.rows && c->by_column && !err; i++)
+        err = order_note(&c->held, order_holds_out(key, csv_text_key(&w->piece.kept[i]),
+                                                   job->data.validation.share));
     return err ? err_memory(e) : ERR_OK;
 }
 
@@ -1782,14 +1779,16 @@ static enum err keep_given(struct table_schema *s, const struct reading *r, stru
 
 static enum err csv_begin_stream(struct dataset *d, struct reading *r, struct errmsg *e)
 {
-    enum err err = schema_of_job(&d->table.schema, r->job, e);
+    r->complete = d->table.schema;
+    enum err err = r->complete ? ERR_OK : schema_of_job(&d->table.schema, r->job, e);
     if (!err)
         err = spill_new(&d->table.spill, r->job, e);
     if (err)
         return err;
     table_begin(&d->table);
-    err = encoding_given_teaches(r->given) ? keep_given(d->table.schema, r, e)
-                                           : learn_nothing(&d->table, e);
+    if (!r->complete)
+        err = encoding_given_teaches(r->given) ? keep_given(d->table.schema, r, e)
+                                               : learn_nothing(&d->table, e);
     if (!err)
         err = dataset_set_shape(d, r, "data.columns", 0, 1, &d->table.schema->features, e);
     r->schema = d->table.schema;

@@ -830,6 +830,7 @@ struct reading_rows {
     size_t bytes;
     uint64_t cell, line; /* cell: the next one; line: of the first record */
     uint64_t skip, rows; /* records that are rows to skip; and then rows to give out */
+    uint64_t end;        /* the number of the row behind them */
     row_visitor *visit;
     void *ctx;
 };
@@ -876,17 +877,28 @@ static void skip_records(struct reading_rows *r)
     drop_records(r, begin);
 }
 
-enum err row_reader_give(const struct row_reader *r, const struct csv_piece *p, uint64_t *rows,
-                         row_visitor *visit, void *ctx, struct errmsg *e)
+/* Row i of the piece, whose number is `row`. */
+static bool is_held(const struct row_reader *r, const struct csv_piece *p, uint64_t i, uint64_t row)
+{
+    return r->share > 0 &&
+           order_holds_out(r->hold_key, *r->column ? csv_text_key(&p->kept[i]) : row, r->share);
+}
+
+enum err row_reader_give(const struct row_reader *r, const struct csv_piece *p, uint64_t row,
+                         uint64_t *rows, row_visitor *visit, void *ctx, struct errmsg *e)
 {
     uint32_t *cells = p->cells;
     enum err err = ERR_OK;
     for (uint64_t i = 0; i < p->rows && *rows && !err; i++, --*rows) {
         const size_t raw = schema_packed_raw_cells(r->schema, cells);
-        const bool good = batch_bit(p->present, (uint32_t)i);
+        const bool good = batch_bit(p->present, (uint32_t)i), held = is_held(r, p, i, row + i);
+        if (held && !r->held)
+            cells[r->schema->inputs] = schema_bits(NAN);
         if (good && !r->raw)
             schema_scale_row(r->schema, cells);
-        err = visit(ctx, cells, r->raw ? raw : raw - r->schema->wide, !good, e);
+        if (held || !r->held)
+            err = visit(ctx, cells, r->raw ? raw : raw - r->schema->wide, !good || (held && r->raw),
+                        e);
         cells += raw;
     }
     return err;
@@ -951,7 +963,7 @@ static enum err read_rows(struct reading_rows *r, struct errmsg *e)
         return err;
     if (p->bad && f->job->bad_rows != BAD_ROWS_STOP)
         show_bad(r->of, file->path, p);
-    err = row_reader_give(&r->of->reader, p, &r->rows, r->visit, r->ctx, e);
+    err = row_reader_give(&r->of->reader, p, r->end - r->rows, &r->rows, r->visit, r->ctx, e);
     if (!err && r->rows && p->bad && f->job->bad_rows == BAD_ROWS_STOP)
         return err_set(e, ERR_INPUT, "%" PRIu64 ": %s", p->first_bad_line, p->first_bad.text);
     r->bytes -= bytes;
@@ -1062,11 +1074,13 @@ static enum err indexed_read(struct row_reader *of, uint64_t first, uint64_t end
         r.rows = p.left < end - first ? p.left : end - first;
         r.cell = r.bytes = 0;
         first += r.rows;
+        r.end = first;
         err = read_file(&r, &p, e);
         text_close(&r.from);
     }
     learned_close(&r.piece.learned, of->schema->inputs);
     csv_batch_free(r.piece.batch);
+    mem_free(r.piece.kept);
     mem_free(r.piece.cells);
     mem_free(r.piece.present);
     mem_free(r.piece.mark);
@@ -1100,8 +1114,11 @@ enum err csv_index_reader(struct row_reader **out, const struct reading *r,
         return err;
     }
     made->format.meaning.whole = dataset_has_classes(r->job);
-    made->reader = (struct row_reader){
-        &type, r->schema, text_index_rows(x), r->job->data.csv.bad_rows != BAD_ROWS_STOP, false, 0};
+    made->reader = (struct row_reader){.type = &type,
+                                       .schema = r->schema,
+                                       .rows = text_index_rows(x),
+                                       .may_be_bad = r->job->data.csv.bad_rows != BAD_ROWS_STOP};
+    row_reader_hold(&made->reader, &made->format, r->job);
     made->x = x;
     made->paths = paths;
     made->file = file;

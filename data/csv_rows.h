@@ -31,6 +31,14 @@ struct csv_text {
     const char *at;
     uint32_t bytes;
 };
+/* Its key, by which data.validation.column holds rows out. */
+static inline uint64_t csv_text_key(const struct csv_text *t)
+{
+    static const struct job_key_column plain = {.hash = true};
+    uint64_t key = 0;
+    (void)word_key(&plain, 0, t->at, t->bytes, &key);
+    return key;
+}
 
 /* Lines that a text seldom has, and then likely by mistake: a warning names the first. */
 enum csv_odd {

@@ -268,24 +268,6 @@ static enum err count_cells(struct dataset *d, struct left_words *w, uint64_t *l
     return err;
 }
 
-static enum err check_parts(const struct dataset *d, const struct reading *r, uint64_t left,
-                            struct errmsg *e)
-{
-    const struct job_validation *v = &r->job->data.validation;
-    const char *key = v->last > 0 ? "data.validation.last" : "data.validation.share";
-    const uint64_t held = d->held.rows - d->held_bad;
-    if (left && held) {
-        if (!r->look)
-            dataset_info("%s: %" PRIu64 " of %" PRIu64 " rows of data.train are held out", key,
-                         d->held.rows, d->held.noted);
-        return ERR_OK;
-    }
-    return err_set(
-        e, ERR_INPUT, "%s: of %" PRIu64 " rows that can be read it holds out %s; set a %s share%s",
-        key, left + held, left ? "none" : "all, and none is left to train on",
-        left ? "larger" : "smaller", v->column[0] ? ", or a column with more different keys" : "");
-}
-
 enum err dataset_hold_out(struct dataset *d, const struct reading *r, bool learning,
                           struct errmsg *e)
 {
@@ -302,7 +284,7 @@ enum err dataset_hold_out(struct dataset *d, const struct reading *r, bool learn
     else if (!err)
         count_numbers(d, &left);
     if (!err)
-        err = check_parts(d, r, left, e);
+        err = reading_check_parts(r, d, left, e);
     if (!err)
         say_new_words(&words, d, r);
     return left_words_end(&words, err, e);
@@ -1041,6 +1023,8 @@ static enum err gather_block(struct source *s, uint64_t first, uint32_t n,
 {
     const struct dataset *d = ((struct dataset_source *)s)->data;
     uint64_t *rows = leaf_buffer_numbers(buffer);
+    if (d->held_rows)
+        return source_block(d->held_rows, first, n, buffer, out, e);
     for (uint32_t i = 0; i < n; i++)
         rows[i] = d->row ? d->row[first + i] : first + i;
     return dataset_gather(d->whole ? d->whole : d, rows, n, NULL, buffer, out, e);

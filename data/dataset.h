@@ -37,6 +37,7 @@ struct dataset {
     /* Of an eval part that is held out: the set that has its rows, another one or this, and their numbers there. */
     const struct dataset *whole;           /* NULL: this */
     uint64_t *row;                         /* (rows); NULL: all */
+    struct source *held_rows;              /* that are held out of a stream; NULL: none */
     uint32_t features;                     /* elements of one row */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* the shape of one row */
     uint8_t *x;                            /* (rows, features), raw bytes; a batch gets x / scale */
@@ -178,11 +179,12 @@ bool dataset_cannot_learn(const struct table_schema *s, struct errmsg *why);
 struct lanes;
 void stream_lanes(struct lanes *l, const struct job *job, uint64_t rows);
 /* Find the files, and the meaning of their rows: by an encoding, or (given NULL) by the columns, of whose numbers dataset_index learns
- * the rest. Then call dataset_index or dataset_index_of_chief, and dataset_open_stream. The job and `given` must outlive *d. On any
+ * the rest. *d: zeros, or it has a complete schema: then only rows that are held out can be read (dataset_hold_stream). Then call dataset_index or dataset_index_of_chief, and dataset_open_stream. The job and `given` must outlive *d. On any
  * error the caller closes *d. Errors: ERR_INPUT: a column would learn words or buckets, or differs from the given encoding;
  * those of paths_expand. */
 enum err dataset_begin_stream(struct dataset *d, const struct job *job,
                               const struct encoding_given *given, struct errmsg *e) MUST_CHECK;
+
 /* Index the files (csv_index), with all of the job's threads, and read all rows once more if their numbers teach something. kept: a
  * path, which then has the index. Errors: ERR_INPUT, also if data.memory_mb has no room for the windows; ERR_IO; ERR_NOMEM. They
  * name the file. */
@@ -192,6 +194,17 @@ enum err dataset_index_of_chief(struct dataset *d, const uint8_t *index, size_t 
                                 struct errmsg *e) MUST_CHECK;
 /* *out: the rows, which *d owns. classes: the model's. Errors: ERR_NOMEM. */
 enum err dataset_open_stream(struct dataset *d, uint32_t classes, struct source **out,
+                             struct errmsg *e) MUST_CHECK;
+
+/* Whether dataset_hold_stream has what the job evaluates on. */
+static inline bool dataset_holds_stream(const struct job *job)
+{
+    return job_streams(job) && job_holds_rows_out(job) && !job->data.eval;
+}
+/* After dataset_index, in place of dataset_load_eval: the rows that are held out of the stream *train, which has to outlive them. They
+ * are read for each evaluation, and by a column also now, to count them. Errors: ERR_INPUT: one of the parts has no row; ERR_IO;
+ * ERR_NOMEM. They name the file. */
+enum err dataset_hold_stream(struct dataset *d, struct dataset *train, uint32_t classes,
                              struct errmsg *e) MUST_CHECK;
 
 /* The label of a row outside a table. */

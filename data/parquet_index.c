@@ -230,6 +230,7 @@ struct reading_groups {
     uint64_t row;    /* of the file: the next one */
     uint32_t left;   /* rows that the piece still has */
     uint64_t rows;   /* to give out */
+    uint64_t end;    /* the number of the row behind them */
     uint64_t bytes;  /* that it holds while it is idle */
     row_visitor *visit;
     void *ctx;
@@ -322,7 +323,9 @@ static enum err give_piece(struct reading_groups *r, struct errmsg *e)
                        group_place((char[PLACE_BYTES]){""}, p->first_bad_line), p->first_bad.text);
     if (!err && p->bad)
         show_bad(r->of, r->file.path, p);
-    return err ? err : row_reader_give(&r->of->reader, p, &r->rows, r->visit, r->ctx, e);
+    return err ? err
+               : row_reader_give(&r->of->reader, p, r->end - r->rows, &r->rows, r->visit, r->ctx,
+                                 e);
 }
 
 /* Have a piece with rows. The errors of parquet_next name the file, and *named is set. */
@@ -507,6 +510,7 @@ static enum err grouped_read(struct row_reader *of, uint64_t first, uint64_t end
         r->visit = visit;
         r->ctx = ctx;
         first += r->rows;
+        r->end = first;
         err = read_grouped(r, x->x->file[at.file].entry[at.at].row + at.skip, e);
         if (err)
             close_reading(r);
@@ -554,8 +558,11 @@ static enum err parquet_index_reader(struct row_reader **out, const struct readi
     }
     made->format.parquet = true;
     made->format.meaning.whole = dataset_has_classes(r->job);
-    made->reader = (struct row_reader){
-        &type, r->schema, text_index_rows(x), r->job->data.csv.bad_rows != BAD_ROWS_STOP, false, 0};
+    made->reader = (struct row_reader){.type = &type,
+                                       .schema = r->schema,
+                                       .rows = text_index_rows(x),
+                                       .may_be_bad = r->job->data.csv.bad_rows != BAD_ROWS_STOP};
+    row_reader_hold(&made->reader, &made->format, r->job);
     made->x = x;
     made->paths = paths;
     pthread_mutex_init(&made->lock, NULL);

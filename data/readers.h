@@ -21,6 +21,7 @@ struct reading {
     const struct encoding_given *given; /* csv: the encoding of a checkpoint; NULL: none */
     bool unfitted;                      /* csv: the model's shape is checked later */
     struct table_schema *schema; /* csv: the training part's; NULL: this is the training part */
+    bool complete;               /* the schema of a stream was there before */
     /* dataset_look: read only the beginnings of the files; else NULL */
     struct dataset_look *look;
     bool unlabeled; /* labels are not read, and can be absent */
@@ -68,8 +69,8 @@ struct reader_type {
     /* Fills rows, features, rank, shape, x and labels of a zeroed dataset, and adds what it reads to d->contents. On error
      * the caller closes *d. Errors: ERR_INPUT and others, naming the file. */
     enum err (*load)(struct dataset *d, const struct reading *r, struct errmsg *e);
-    /* Begins the training part of a stream: sets its schema, by r->given or without learning, its shape and its memory, and of *r
-     * schema and spill. NULL: the format is not streamed. Errors: ERR_INPUT: a column would learn, or differs from the
+    /* Begins the training part of a stream: sets its schema, unless it has one, by r->given or without learning, its shape and its
+     * memory, and of *r schema, complete and spill. NULL: the format is not streamed. Errors: ERR_INPUT: a column would learn, or differs from the
      * checkpoint's; ERR_NOMEM. */
     enum err (*begin_stream)(struct dataset *d, struct reading *r, struct errmsg *e);
 };
@@ -97,6 +98,10 @@ enum err host_copy_load(struct dataset *d, const struct reading *r,
  * d->table.renumber is set. Errors: ERR_INPUT: one of the parts has no row; ERR_NOMEM; ERR_DISK. */
 enum err dataset_hold_out(struct dataset *d, const struct reading *r, bool learning,
                           struct errmsg *e) MUST_CHECK;
+
+/* Check that there are rows to train on, so many are left, and rows to evaluate on, d->held; says how many. Errors: ERR_INPUT. */
+enum err reading_check_parts(const struct reading *r, const struct dataset *d, uint64_t left,
+                             struct errmsg *e) MUST_CHECK;
 
 /* Whether the job's loss has classes, so that labels are whole numbers. */
 bool dataset_has_classes(const struct job *job);
@@ -158,7 +163,7 @@ void stream_rows_free(struct stream_rows *s);
 /* Reads rows by their numbers, from the middle of the data. */
 struct row_reader;
 /* A row of n cells: packed, scaled, and with the label NaN if it is bad. If the reader is raw it is not scaled, and its numbers have
- * second cells. */
+ * second cells; then `bad` is true of rows that are held out, too. */
 typedef enum err row_visitor(void *ctx, const uint32_t *cells, size_t n, bool bad,
                              struct errmsg *e);
 struct row_reader_type {
@@ -176,11 +181,29 @@ struct row_reader {
     bool may_be_bad;     /* bad rows are no errors */
     bool raw;            /* the rows are wanted as they teach */
     uint64_t keep_bytes; /* of memory, for decoders that stay open between reads */
+    /* data.validation.share: rows that are held out lose their label, as bad rows have none */
+    double share; /* 0: none is held out */
+    uint64_t hold_key;
+    const char *column;   /* the one whose keys decide; "": the rows' numbers do */
+    struct csv_keep keep; /* the column, whose text is kept */
+    bool held;            /* rows that are held out are visited alone, as they are */
 };
-/* Visit the rows of the piece: *rows of them at most, which counts down. Errors: the visitor's. */
-struct csv_piece;
-enum err row_reader_give(const struct row_reader *r, const struct csv_piece *p, uint64_t *rows,
-                         row_visitor *visit, void *ctx, struct errmsg *e) MUST_CHECK;
+/* Hold out what the job says; r stays where it is. f: by which its rows are read. */
+static inline void row_reader_hold(struct row_reader *r, struct csv_format *f,
+                                   const struct job *job)
+{
+    r->share = job->data.validation.share;
+    r->column = job->data.validation.column;
+    r->hold_key = order_hold_key(job->training.seed, *r->column);
+    r->keep = (struct csv_keep){.key = "data.validation.column", .name = &r->column, .columns = 1};
+    if (*r->column)
+        f->keep = &r->keep;
+}
+/* Visit the rows of the piece, whose first one has the number `row`: *rows of them at most, which counts down. Errors: the
+ * visitor's. */
+enum err row_reader_give(const struct row_reader *r, const struct csv_piece *p, uint64_t row,
+                         uint64_t *rows, row_visitor *visit, void *ctx,
+                         struct errmsg *e) MUST_CHECK;
 
 /* ---- csv_index.c ---- */
 

@@ -1,4 +1,5 @@
 /* The parts that the readers of all formats share: room for rows, warnings about the data, and facts about the rows seen. */
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -197,6 +198,24 @@ enum err dataset_set_shape(struct dataset *d, const struct reading *r, const cha
     d->rank = rank;
     memcpy(d->shape, shape, rank * sizeof *shape);
     return ERR_OK;
+}
+
+enum err reading_check_parts(const struct reading *r, const struct dataset *d, uint64_t left,
+                             struct errmsg *e)
+{
+    const struct job_validation *v = &r->job->data.validation;
+    const char *key = v->last > 0 ? "data.validation.last" : "data.validation.share";
+    const uint64_t held = d->held.rows - d->held_bad;
+    if (left && held) {
+        if (!r->look)
+            dataset_info("%s: %" PRIu64 " of %" PRIu64 " rows of data.train are held out", key,
+                         d->held.rows, d->held.noted);
+        return ERR_OK;
+    }
+    return err_set(
+        e, ERR_INPUT, "%s: of %" PRIu64 " rows that can be read it holds out %s; set a %s share%s",
+        key, left + held, left ? "none" : "all, and none is left to train on",
+        left ? "larger" : "smaller", v->column[0] ? ", or a column with more different keys" : "");
 }
 
 enum err dataset_check_shape(const struct dataset *d, const struct job *job, struct errmsg *e)

@@ -16,6 +16,7 @@
 
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/base/sha256.h"
 #include "common/process/cgroup.h"
 #include "common/process/paths.h"
 #include "data/csv_rows.h"
@@ -91,6 +92,12 @@ static enum err keep_row(void *ctx, const uint32_t *cells, size_t n, bool bad, s
     begin[0] = 0;
     begin[g->rows] = g->used;
     return ERR_OK;
+}
+
+static const uint32_t *row_cells(const struct group *g, uint64_t at)
+{
+    assert(at < g->rows);
+    return g->cells + (g->begin ? g->begin[at] : at * (g->used / g->rows));
 }
 
 static uint64_t group_bytes(const struct group *g)
@@ -272,9 +279,7 @@ static enum err add_row(const struct stream *s, uint32_t lane, const struct grou
     const uint64_t window = window_of(l, row);
     const uint64_t at =
         (window - g->number * l->mix) * l->window + row - lanes_window_rows(l, lane, window).first;
-    assert(at < g->rows);
-    const size_t begin = g->begin ? g->begin[at] : at * (g->used / g->rows);
-    return leaf_buffer_add(buffer, g->cells + begin, e);
+    return leaf_buffer_add(buffer, row_cells(g, at), e);
 }
 
 static enum err stream_leaf(struct source *of, uint64_t id, uint32_t leaf,
@@ -525,6 +530,223 @@ void stream_source_free(struct source *of)
     mem_free(s);
 }
 
+/* ---- rows that are held out, as evaluations read them ---- */
+
+/* All rows are divided into spans. Of the span that a block needs, and of some behind it, the rows are kept; a thread that needs a
+ * span which another one reads, reads the next one meanwhile. */
+
+enum {
+    HELD_ROWS = 8192, /* of a span, about */
+    HELD_ROWS_LEAST = 256,
+    HELD_SPANS = 4,              /* that are kept */
+    HELD_SPAN_ROWS_MAX = 1 << 20 /* of all rows */
+};
+
+struct held {
+    struct source source;
+    struct row_reader *reader; /* gives the rows that are held out */
+    uint64_t first;            /* before it none is held out */
+    uint64_t span_rows, spans;
+    uint64_t *before;     /* (spans + 1) how many are held out before each span */
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t changed;
+    struct group span[HELD_SPANS];
+    uint64_t next; /* span to be counted; and the first error */
+    enum err err;
+    struct errmsg e;
+};
+
+static struct lanes_span span_rows(const struct held *h, uint64_t number)
+{
+    const uint64_t first = h->first + number * h->span_rows, left = h->reader->rows - first;
+    return (struct lanes_span){first, first + (left < h->span_rows ? left : h->span_rows)};
+}
+
+static enum err count_row(void *ctx, const uint32_t *cells, size_t n, bool bad, struct errmsg *e)
+{
+    (void)cells, (void)n, (void)bad, (void)e;
+    ++*(uint64_t *)ctx;
+    return ERR_OK;
+}
+
+/* Rows that are held out by a column's keys are read; of the others the numbers tell. */
+static enum err count_span(const struct held *h, uint64_t number, uint64_t *rows, struct errmsg *e)
+{
+    const struct row_reader *r = h->reader;
+    const struct lanes_span all = span_rows(h, number);
+    if (r->share > 0 && *r->column)
+        return r->type->read(h->reader, all.first, all.end, count_row, rows, e);
+    for (uint64_t row = all.first; row < all.end; row++)
+        *rows += r->share > 0 ? order_holds_out(r->hold_key, row, r->share) : 1;
+    return ERR_OK;
+}
+
+static void count_spans(void *ctx, uint32_t thread)
+{
+    struct held *h = ctx;
+    (void)thread;
+    pthread_mutex_lock(&h->lock);
+    while (!h->err && h->next < h->spans) {
+        const uint64_t number = h->next++;
+        struct errmsg e;
+        uint64_t rows = 0;
+        pthread_mutex_unlock(&h->lock);
+        const enum err err = count_span(h, number, &rows, &e);
+        pthread_mutex_lock(&h->lock);
+        h->before[number + 1] = rows;
+        if (err && !h->err) {
+            h->err = err;
+            h->e = e;
+        }
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void held_free(struct held *h)
+{
+    if (!h)
+        return;
+    for (int i = 0; i < HELD_SPANS; i++) {
+        mem_free(h->span[i].cells);
+        mem_free(h->span[i].begin);
+    }
+    pthread_cond_destroy(&h->changed);
+    pthread_mutex_destroy(&h->lock);
+    mem_free(h->before);
+    mem_free(h);
+}
+
+/* Fill the slot; the caller holds the lock, which is given up meanwhile. */
+static enum err read_span(struct held *h, struct group *g, uint64_t number, struct errmsg *e)
+{
+    const struct lanes_span all = span_rows(h, number);
+    struct group_reading r = {.g = g, .several = h->reader->schema->several > 0};
+    g->state = GROUP_READING;
+    g->number = number;
+    g->used = g->rows = 0;
+    pthread_mutex_unlock(&h->lock);
+    enum err err = h->reader->type->read(h->reader, all.first, all.end, keep_row, &r, e);
+    if (!err && g->rows != h->before[number + 1] - h->before[number])
+        err = err_set(e, ERR_INPUT, "data.train: it changed while it was read");
+    pthread_mutex_lock(&h->lock);
+    g->state = err ? GROUP_EMPTY : GROUP_READY;
+    pthread_cond_broadcast(&h->changed);
+    return err;
+}
+
+static struct group *find_span(struct held *h, uint64_t number)
+{
+    for (int i = 0; i < HELD_SPANS; i++)
+        if (has_group(&h->span[i], number))
+            return &h->span[i];
+    return NULL;
+}
+
+/* A slot that is not needed for span `number` and those behind it; NULL: all are in use. */
+static struct group *spare_span(struct held *h, uint64_t number)
+{
+    for (int i = 0; i < HELD_SPANS; i++) {
+        struct group *g = &h->span[i];
+        if (g->state == GROUP_EMPTY ||
+            (g->state == GROUP_READY && !g->users && g->number - number >= HELD_SPANS))
+            return g;
+    }
+    return NULL;
+}
+
+/* Get the span, in use until release_span. */
+static enum err acquire_span(struct held *h, uint64_t number, struct group **out, struct errmsg *e)
+{
+    struct group *g;
+    enum err err = ERR_OK;
+    bool ahead = true;
+    pthread_mutex_lock(&h->lock);
+    while (!err && !((g = find_span(h, number)) && g->state == GROUP_READY)) {
+        uint64_t want = number;
+        while (want < h->spans && want - number < HELD_SPANS && find_span(h, want))
+            want++;
+        struct group *spare =
+            want < h->spans && want - number < HELD_SPANS ? spare_span(h, number) : NULL;
+        if (!spare || (want > number && !ahead))
+            pthread_cond_wait(&h->changed, &h->lock);
+        else if (want == number)
+            err = read_span(h, spare, want, e);
+        else /* the thread that needs it gets the error */
+            ahead = !read_span(h, spare, want, &(struct errmsg){""});
+    }
+    if (!err)
+        g->users++;
+    pthread_mutex_unlock(&h->lock);
+    *out = g;
+    return err;
+}
+
+static void release_span(struct held *h, struct group *g)
+{
+    pthread_mutex_lock(&h->lock);
+    g->users--;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static enum err held_block(struct source *of, uint64_t first, uint32_t n,
+                           struct leaf_buffer *buffer, struct leaf *out, struct errmsg *e)
+{
+    struct held *h = (struct held *)of;
+    const uint64_t end = first + n;
+    uint64_t low = 0, high = h->spans; /* the span is in [low, high) */
+    while (high - low > 1) {
+        const uint64_t middle = low + (high - low) / 2;
+        *(h->before[middle] <= first ? &low : &high) = middle;
+    }
+    leaf_buffer_clear(buffer);
+    enum err err = ERR_OK;
+    for (; first < end && !err; low++) {
+        struct group *g;
+        if (h->before[low + 1] <= first) /* behind it they begin */
+            continue;
+        err = acquire_span(h, low, &g, e);
+        if (err)
+            return err;
+        for (; first < end && first < h->before[low + 1] && !err; first++)
+            err = leaf_buffer_add(buffer, row_cells(g, first - h->before[low]), e);
+        release_span(h, g);
+    }
+    return err ? err : leaf_buffer_finish(buffer, out, e);
+}
+
+/* most: rows of a span, about. The reader must outlive it. Owns: held_free, also after an error. */
+static enum err held_new(struct held **out, struct row_reader *reader, uint64_t first,
+                         uint64_t most, struct pool *pool, struct errmsg *e)
+{
+    static const struct source_type type = {.block = held_block};
+    struct held *h = mem_zalloc(1, sizeof *h);
+    if (!h)
+        return err_memory(e);
+    reader->held = reader->share > 0;
+    *h = (struct held){.source = {.type = &type, .form = leaf_form_of_cells(reader->schema)},
+                       .reader = reader,
+                       .first = reader->held ? 0 : first,
+                       .span_rows = most};
+    if (reader->held) {
+        const double rows = (double)most / reader->share;
+        h->span_rows = rows < HELD_SPAN_ROWS_MAX ? (uint64_t)rows : HELD_SPAN_ROWS_MAX;
+    }
+    const uint64_t rows = reader->rows - h->first;
+    h->spans = rows / h->span_rows + (rows % h->span_rows != 0);
+    h->before = mem_zalloc(h->spans + 1, sizeof *h->before);
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->changed, NULL);
+    *out = h;
+    if (!h->before)
+        return err_memory(e);
+    pool_run(pool, count_spans, h);
+    for (uint64_t i = 0; i < h->spans; i++)
+        h->before[i + 1] += h->before[i];
+    h->source.rows = h->before[h->spans];
+    return h->err ? err_set(e, h->err, "%s", h->e.text) : ERR_OK;
+}
+
 /* ---- the training part of a job ---- */
 
 struct stream_rows {
@@ -537,6 +759,10 @@ struct stream_rows {
     struct row_reader *reader;
     struct source *source;
     uint64_t taken_bytes; /* of the memory for rows */
+    /* rows that are held out; NULL: none, or another process evaluates */
+    struct row_reader *held_reader;
+    struct held *held;
+    uint64_t held_bytes;
 };
 
 static const struct index_type *index_of(const struct stream_rows *s)
@@ -550,7 +776,8 @@ enum err dataset_begin_stream(struct dataset *d, const struct job *job,
     struct stream_rows *s = mem_zalloc(1, sizeof *s);
     if (!s)
         return err_memory(e);
-    *d = (struct dataset){.scale = job->data.scale, .stream = s};
+    d->scale = job->data.scale;
+    d->stream = s;
     s->reading = (struct reading){
         .job = job, .key = "data.train", .patterns = job->data.train, .given = given};
     s->grammar = csv_grammar_of(&job->data.csv);
@@ -558,6 +785,18 @@ enum err dataset_begin_stream(struct dataset *d, const struct job *job,
     if (!err)
         err = reader_csv.begin_stream(d, &s->reading, e);
     return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
+}
+
+/* The last rows that are held out are behind the stream's end. */
+static enum err end_before_last(struct dataset *d, struct errmsg *e)
+{
+    const struct reading *r = &d->stream->reading;
+    const uint64_t rows = d->rows, last = order_last(rows, r->job->data.validation.last);
+    const struct dataset all = {.held = {.noted = rows, .rows = last}};
+    if (!(r->job->data.validation.last > 0))
+        return ERR_OK;
+    d->rows -= last;
+    return reading_check_parts(r, &all, d->rows, e);
 }
 
 void stream_lanes(struct lanes *l, const struct job *job, uint64_t rows)
@@ -581,6 +820,9 @@ static enum err find_order(struct dataset *d, struct errmsg *e)
     d->rows = d->contents.print.rows = text_index_rows(&s->index);
     if (!d->rows)
         return err_set(e, ERR_INPUT, "%s: it has no row", s->paths.path[0]);
+    err = end_before_last(d, e);
+    if (err || s->reading.complete)
+        return err;
     stream_lanes(&s->lanes, job, d->rows);
     s->order = (struct order){.rows = d->rows,
                               .batch_size = job->training.batch_size,
@@ -601,7 +843,7 @@ static bool has_headers(const struct stream_rows *s)
 /* Numbers without an encoding: whether one has a scale or a fill to learn. */
 static bool has_lessons(const struct stream_rows *s)
 {
-    const bool given = encoding_given_teaches(s->reading.given);
+    const bool given = s->reading.complete || encoding_given_teaches(s->reading.given);
     bool has = false;
     for (uint32_t i = 0; i < s->reading.schema->inputs && !given; i++) {
         const struct schema_input *in = &s->reading.schema->input[i];
@@ -612,14 +854,23 @@ static bool has_lessons(const struct stream_rows *s)
     return has;
 }
 
+/* Reads the rows that are left. */
+static enum err open_reader(struct stream_rows *s, struct row_reader **out, struct errmsg *e)
+{
+    enum err err = index_of(s)->reader(out, &s->reading, &s->index, &s->paths, e);
+    if (!err)
+        (*out)->rows = s->order.rows;
+    return err;
+}
+
 static enum err learn_numbers(struct stream_rows *s, struct pool *pool, struct errmsg *e)
 {
     struct row_reader *reader;
-    enum err err = index_of(s)->reader(&reader, &s->reading, &s->index, &s->paths, e);
+    enum err err = open_reader(s, &reader, e);
     if (err)
         return err;
     reader->keep_bytes = spill_left(s->reading.spill);
-    log_info("reading all rows of data.train, whose numbers teach their scales and means");
+    dataset_info("reading all rows of data.train, whose numbers teach their scales and means");
     err = stream_learn(reader, STREAM_LEARN_ROWS, pool, e);
     reader->type->free(reader);
     return err;
@@ -654,6 +905,88 @@ enum err dataset_index_of_chief(struct dataset *d, const uint8_t *index, size_t 
     return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
 }
 
+static void set_classes(struct stream_rows *s, uint32_t classes)
+{
+    const bool two = job_loss_labels(s->reading.job->model.head[0].loss) == LABELS_TWO_CLASSES;
+    s->reading.classes = !classes && two ? 2 : classes;
+}
+
+static enum err check_shares(struct dataset *d, uint64_t held, struct errmsg *e)
+{
+    d->held.rows = held;
+    d->held.noted = d->rows;
+    return reading_check_parts(&d->stream->reading, d, d->rows - held, e);
+}
+
+/* Index, and the rows that it has, are the stream's: they are known by the way in which they are held out. */
+static enum err held_fingerprint(struct contents *c, const struct job *job,
+                                 const struct contents *whole)
+{
+    const struct job_validation *v = &job->data.validation;
+    const struct {
+        uint64_t key;
+        double last, share;
+    } way = {order_hold_key(job->training.seed, *v->column), v->last, v->share};
+    struct sha256 *hash = sha256_new();
+    if (!hash)
+        return ERR_NOMEM;
+    sha256_add(hash, whole->fingerprint, sizeof whole->fingerprint);
+    sha256_add(hash, &way, sizeof way);
+    sha256_add(hash, v->column, strlen(v->column));
+    const bool failed = sha256_final(hash, c->fingerprint) != 0;
+    sha256_free(hash);
+    return failed ? ERR_NOMEM : ERR_OK;
+}
+
+/* Their memory is as much as is left, up to that of HELD_ROWS a span. */
+static enum err open_held(struct stream_rows *s, uint32_t classes, struct errmsg *e)
+{
+    const struct job *job = s->reading.job;
+    const struct leaf_form form = leaf_form_of_cells(s->reading.schema);
+    const uint64_t all = text_index_rows(&s->index), row_bytes = least_row_bytes(&form);
+    uint64_t most = spill_left(s->reading.spill) / row_bytes / HELD_SPANS;
+    most = most > HELD_ROWS ? HELD_ROWS : most < HELD_ROWS_LEAST ? HELD_ROWS_LEAST : most;
+    struct pool *pool = NULL;
+    set_classes(s, classes);
+    if (*job->data.validation.column)
+        dataset_info("reading all rows of data.train, to count those that data.validation.column "
+                     "holds out");
+    enum err err = index_of(s)->reader(&s->held_reader, &s->reading, &s->index, &s->paths, e);
+    if (!err)
+        err = pool_new(&pool, job->worker.threads ? job->worker.threads : cores_usable(), e);
+    if (!err)
+        err = held_new(&s->held, s->held_reader, all - order_last(all, job->data.validation.last),
+                       most, pool, e);
+    pool_free(pool);
+    if (!err && spill_take_memory(s->reading.spill, HELD_SPANS * most * row_bytes))
+        s->held_bytes = HELD_SPANS * most * row_bytes;
+    return err;
+}
+
+enum err dataset_hold_stream(struct dataset *d, struct dataset *train, uint32_t classes,
+                             struct errmsg *e)
+{
+    struct stream_rows *s = train->stream;
+    const struct job *job = s->reading.job;
+    struct contents contents = {.files = 0};
+    enum err err = open_held(s, classes, e);
+    if (!err && job->data.validation.share > 0)
+        err = check_shares(train, s->held->source.rows, e);
+    if (!err && held_fingerprint(&contents, job, &train->contents))
+        err = err_memory(e);
+    if (err)
+        return err_wrap(e, err, "data.train: ");
+    *d = (struct dataset){.rows = s->held->source.rows,
+                          .contents = contents,
+                          .whole = train,
+                          .held_rows = &s->held->source,
+                          .features = train->features,
+                          .rank = train->rank,
+                          .scale = train->scale};
+    memcpy(d->shape, train->shape, sizeof d->shape);
+    return ERR_OK;
+}
+
 /* Twice the least, if it is left: then each lane's next group is read ahead. */
 static void reserve_more(struct stream_rows *s)
 {
@@ -668,10 +1001,8 @@ enum err dataset_open_stream(struct dataset *d, uint32_t classes, struct source 
 {
     struct stream_rows *s = d->stream;
     const struct job *job = s->reading.job;
-    s->reading.classes = classes;
-    if (!classes && job_loss_labels(job->model.head[0].loss) == LABELS_TWO_CLASSES)
-        s->reading.classes = 2;
-    enum err err = index_of(s)->reader(&s->reader, &s->reading, &s->index, &s->paths, e);
+    set_classes(s, classes);
+    enum err err = open_reader(s, &s->reader, e);
     if (err)
         return err;
     reserve_more(s);
@@ -698,8 +1029,11 @@ void stream_rows_free(struct stream_rows *s)
         stream_source_free(s->source);
     if (s->reader)
         s->reader->type->free(s->reader);
+    held_free(s->held);
+    if (s->held_reader)
+        s->held_reader->type->free(s->held_reader);
     if (s->reading.spill)
-        spill_give_memory(s->reading.spill, s->taken_bytes);
+        spill_give_memory(s->reading.spill, s->taken_bytes + s->held_bytes);
     text_index_close(&s->index);
     paths_close(&s->paths);
     mem_free(s);

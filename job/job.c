@@ -203,10 +203,6 @@ static enum err check_order(struct job_reader *r)
          "shuffled"},
         {job->sync.dropped == DROPPED_REDO, "sync.dropped", NULL,
          "with data.order: stream only lost is allowed"},
-        {job_holds_rows_out(job),
-         job->data.validation.last > 0 ? "data.validation.last" : "data.validation.share", NULL,
-         "with data.order: stream only whole files are held out: use data.validation.files or "
-         "data.eval"},
         {has_lanes(job) && job->training.batch_size % job->training.microbatches != 0,
          "training.microbatches", NULL, divides},
         {0},

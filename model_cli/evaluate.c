@@ -23,7 +23,7 @@
 
 struct evaluate {
     struct trained model;
-    struct dataset data;
+    struct dataset train, data; /* train: has the rows that are held out of a stream */
     struct dataset_source source;
     struct sums result;
     double seconds; /* of the evaluation, without reading the data */
@@ -52,11 +52,12 @@ static enum err check_held(struct evaluate *v, struct errmsg *e)
     char is[CONTENTS_HEX_BYTES], was[CONTENTS_HEX_BYTES];
     if (job->data.eval || !job_holds_rows_out(job))
         return ERR_OK;
-    contents_hex(&v->data.contents, is);
+    struct dataset *whole = v->train.stream ? &v->train : &v->data;
+    contents_hex(&whole->contents, is);
     enum err err = trained_on(&v->model, was, e);
-    if (!err && *was && strcmp(is, was) != 0 && contents_same_hex(&v->data.contents, was))
-        err = dataset_know_before(&v->data, job, 0, e); /* it is an earlier release's */
-    if (err || !*was || contents_same_hex(&v->data.contents, was))
+    if (!err && *was && strcmp(is, was) != 0 && contents_same_hex(&whole->contents, was))
+        err = dataset_know_before(whole, job, 0, e); /* it is an earlier release's */
+    if (err || !*was || contents_same_hex(&whole->contents, was))
         return err;
     return err_set(
         e, ERR_INPUT,
@@ -67,18 +68,32 @@ static enum err check_held(struct evaluate *v, struct errmsg *e)
         is, was, flags_list(FLAGS_WORDS, NULL)[0]);
 }
 
+/* The rows that are held out of a stream. */
+static enum err load_held(struct evaluate *v, struct errmsg *e)
+{
+    const struct folder *f = &v->model.folder;
+    v->train.table.schema = schema_ref(f->schema);
+    enum err err = dataset_begin_stream(&v->train, &f->job, NULL, e);
+    if (!err)
+        err = dataset_index(&v->train, NULL, e);
+    if (!err)
+        err = dataset_hold_stream(&v->data, &v->train, model_classes(f->model), e);
+    return err ? err : check_held(v, e);
+}
+
 /* Rows are read with the words and scales of the model's columns. */
 static enum err load(struct evaluate *v, struct errmsg *e)
 {
     const struct folder *f = &v->model.folder;
-    struct dataset train = {.table = {.schema = f->schema}};
-    enum err err = f->schema ? spill_new(&train.table.spill, &f->job, e) : ERR_OK;
+    struct dataset plain = {.table = {.schema = f->schema}};
+    if (dataset_holds_stream(&f->job))
+        return load_held(v, e);
+    enum err err = f->schema ? spill_new(&plain.table.spill, &f->job, e) : ERR_OK;
     if (!err)
-        err = dataset_load_eval(&v->data, &f->job, &train, model_classes(f->model), e);
-    spill_unref(train.table.spill);
+        err = dataset_load_eval(&v->data, &f->job, &plain, model_classes(f->model), e);
+    spill_unref(plain.table.spill);
     if (!err)
         err = check_held(v, e);
-    dataset_source_init(&v->source, &v->data, NULL);
     return err;
 }
 
@@ -92,6 +107,7 @@ static enum err run(struct evaluate *v, struct pool *pool, struct errmsg *e)
     const struct row_reader rows = t->has_cut
                                        ? (struct row_reader){cut_rows_read, &cut, true, false}
                                        : folder_rows(&t->folder);
+    dataset_source_init(&v->source, &v->data, NULL);
     enum err err =
         evaluator_new(&evaluator, &t->folder.job, t->folder.model, &v->source.source, pool, e);
     if (err)
@@ -204,6 +220,7 @@ int evaluate_main(int argc, char **argv)
     if (!err)
         err = print(&v, &e);
     dataset_close(&v.data);
+    dataset_close(&v.train);
     trained_close(&v.model);
     return err ? command_failed(err, &e) : 0;
 }

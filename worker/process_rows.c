@@ -418,7 +418,9 @@ static enum err load(struct process *p, struct errmsg *e)
                     order_batches(&order), order.microbatches, EPOCHS_LEAVES_MAX),
             e);
     if (evaluates(p)) {
-        err = dataset_load_eval(&p->eval, &p->job, &p->data, model_classes(p->model), e);
+        err = dataset_holds_stream(&p->job)
+                  ? dataset_hold_stream(&p->eval, &p->data, model_classes(p->model), e)
+                  : dataset_load_eval(&p->eval, &p->job, &p->data, model_classes(p->model), e);
         p->has_eval = err == ERR_OK;
         if (!err)
             dataset_source_init(&p->eval_rows, &p->eval, NULL);

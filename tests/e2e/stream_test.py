@@ -16,6 +16,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from cluster import BUILD, MODEL, PS, SANITIZED, SHORT, TSAN, WORKER, Process, TrainCase, free_ports, slow  # noqa: E402
+from validation_test import WAYS, held_rows  # noqa: E402
 
 JOB = """name: log
 data: {format: csv, train: "DIR/day-*.csv", eval: DIR/eval.csv, order: stream, window: 64, header: names, columns: [
@@ -35,7 +36,7 @@ training: {batch_size: 40, epochs: 2, microbatches: 4, learning_rate: 0.05}
 optimizer: {adagrad: {initial_accumulator_value: 0.000001}}
 timeouts: {worker_rejoin_s: 2}
 """
-ROWS = 1500 if SANITIZED else 6000
+ROWS, SEED = 1500 if SANITIZED else 6000, 5
 SLOW = slow(0.02)
 DISTURBED = {"checkpoint.every_steps": 20, "checkpoint.every_seconds": 0}
 
@@ -109,6 +110,37 @@ class StreamTest(StreamCase):
         s = self.train("--ps=1", "--workers=2", keys={**held, "training.epochs": 1}).summary()
         self.assertEqual(s["steps"], -(-int(ROWS * 0.7) // 40))
         self.assertIn("auc", s["eval"])
+
+    def evaluated(self, out, *data):
+        done = subprocess.run([MODEL, "evaluate", out, *data, "--json"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        got = json.loads(done.stdout)
+        return {**got["eval"], "rows": got["rows"]}
+
+    def test_rows_that_are_held_out_are_absent_and_evaluated_on(self):
+        """As where they are bad, or behind the end of the data; and the same ones as of shuffled data."""
+        heads, *_ = (self.tmp / "day-0.csv").read_text().split()
+        lines = [row for day in range(3) for row in (self.tmp / f"day-{day}.csv").read_text().split()[1:]]
+        job = self.JOB.read_text().replace(f"eval: {self.tmp}/eval.csv, ", "")
+        self.JOB.write_text(job)
+        for way, text in WAYS.items():
+            held = held_rows(way, [row.split(",")[4] for row in lines], seed=SEED)
+            if way == "last":
+                left = [row for row, one in zip(lines, held) if not one]
+            else:
+                left = [",".join([*row.split(",")[:2], "bad", *row.split(",")[3:]]) if one else row for row, one in zip(lines, held)]
+            self.put(f"{way}.left.csv", left)
+            self.put(f"{way}.held.csv", [row for row, one in zip(lines, held) if one])
+            apart = {"data.train": self.tmp / f"{way}.left.csv", "data.eval": self.tmp / f"{way}.held.csv", "data.bad_rows": "skip",
+                     "data.bad_rows_max": ROWS, "training.seed": SEED}
+            keys = {"data.validation": text.replace("user", "C1"), "training.seed": SEED}
+            want = self.train("--ps=1", "--workers=1", keys=apart, out=self.tmp / f"{way}-apart").summary()
+            for flags in (("--workers=1",),) if SHORT or SANITIZED else (("--workers=1",), ("--workers=2", "--ps=2")):
+                out = self.tmp / f"{way}{len(flags)}"
+                s = self.train("--ps=1", *flags, keys=keys, out=out).summary()
+                self.assertEqual((s["digest"], s["eval"]), (want["digest"], want["eval"]), (way, flags))
+            self.assertEqual(self.evaluated(out), self.evaluated(out, self.tmp / f"{way}.held.csv"), way)
+            self.assertEqual(self.evaluated(out)["rows"], sum(held), way)
 
     def test_scales_and_means_are_learned_from_all_rows(self):
         numbers = [int(row.split(",")[3]) for day in range(3)
@@ -254,6 +286,15 @@ class ParquetTest(StreamCase):
         job.until_cut(1)
         job.kill("worker-1")
         self.assertEqual(job.wait().summary()["digest"], self.want["digest"], job.logs())
+
+    def test_the_rows_that_are_held_out_are_those_of_csv(self):
+        of_csv = self.tmp / "of-csv.yaml"
+        of_csv.write_text(JOB.replace("DIR", str(self.tmp)).replace(f"eval: {self.tmp}/eval.csv, ", ""))
+        self.JOB.write_text(self.JOB.read_text().replace(f"eval: {self.tmp}/eval.parquet, ", ""))
+        runs = [self.train("--ps=1", "--workers=2", out=self.tmp / f"{i}", job=job,
+                           keys={"data.validation": WAYS["column"].replace("user", "C1")}).summary()
+                for i, job in enumerate((of_csv, self.JOB))]
+        self.assertEqual(*((s["digest"], s["eval"]) for s in runs))
 
     def test_a_checkpoint_goes_on_with_another_number_of_workers(self):
         job = self.launch("--ps=2", "--workers=2", *SLOW, keys=DISTURBED)

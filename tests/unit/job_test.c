@@ -681,8 +681,6 @@ static void a_stream_is_of_the_identity_and_says_what_it_takes(void **state)
     answers("data.window=100", "it has no effect without data.order: stream");
     const char *const wrong[][2] = {
         {"data.window=0", "data.window: "},
-        {"data.validation.last=0.1", "use data.validation.files or data.eval"},
-        {"data.validation.share=0.1", "use data.validation.files or data.eval"},
         {"training.update=geo", "geo: shuffled"},
         {"sync.dropped=redo", "only lost is allowed"},
         {"training.microbatches=64", "does not divide"},

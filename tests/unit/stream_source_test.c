@@ -167,6 +167,8 @@ static bool same(const void *a, const void *b, size_t bytes)
 
 static bool same_keys(const struct leaf_keys *a, const struct leaf_keys *b, uint32_t n)
 {
+    if (!a || !b)
+        return a == b;
     bool are = a->lists == b->lists && a->columns == b->columns;
     for (uint32_t i = 0; are && i < a->lists; i++)
         are = a->list[i].keys == b->list[i].keys &&
@@ -366,7 +368,8 @@ static struct counting *count_reads(struct fixture *f)
     struct counting *c = calloc(1, sizeof *c);
     assert_non_null(c);
     c->of = f->reader;
-    c->reader = (struct row_reader){&type, c->of->schema, c->of->rows, c->of->may_be_bad, false, 0};
+    c->reader = *c->of;
+    c->reader.type = &type;
     stream_source_free(f->source);
     f->reader = &c->reader;
     must(f, open_source(f, 1 << 30));
@@ -477,6 +480,140 @@ static void blocks_are_those_of_a_load_of_all_rows(void **state)
     }
     buffers_free(&b);
     teardown(&f);
+}
+
+/* ---- rows that are held out ---- */
+
+enum { WIDE_ROWS = 2500, WIDE_COLUMNS = 900, WIDE_BLOCK = 250 };
+
+/* The eval part as a job holds it out of the file, whose rows are so wide that a span has few. */
+struct held_out {
+    struct job job;
+    struct dataset train, eval;
+    struct dataset_source source;
+    atomic_ullong next;
+    atomic_bool differs;
+    struct held_out *other; /* the one that has the same rows */
+};
+
+static void hold_out(struct fixture *f, struct held_out *h, bool streams, const char *way)
+{
+    char text[1024];
+    (void)snprintf(text, sizeof text,
+                   "data: {format: csv, train: '%s/wide.csv', header: names, bad_rows: skip, "
+                   "memory_mb: 1, order: "
+                   "%s, columns: [label: y, {number: {name: 'n{1..%d}', missing: {value: 0}}}], "
+                   "validation: %s}\nmodel: {input: {shape: auto}, layers: [{dense: {units: 1}}, "
+                   "sigmoid], loss: binary_crossentropy}\ntraining: {batch_size: 4, microbatches: "
+                   "4}\noptimizer: sgd\n",
+                   f->files.dir, streams ? "stream, window: 30" : "shuffled", WIDE_COLUMNS, way);
+    must(f, job_parse(&h->job, text, strlen(text), "j.yaml", "/", NULL, 0, &f->e));
+    if (streams)
+        must(f, dataset_begin_stream(&h->train, &h->job, NULL, &f->e));
+    if (streams)
+        must(f, dataset_index(&h->train, NULL, &f->e));
+    else
+        must(f, dataset_load(&h->train, &h->job, 0, 2, &f->e));
+    must(f, streams ? dataset_hold_stream(&h->eval, &h->train, 2, &f->e)
+                    : dataset_load_eval(&h->eval, &h->job, &h->train, 2, &f->e));
+    dataset_source_init(&h->source, &h->eval, NULL);
+}
+
+static void *compare_blocks(void *ctx)
+{
+    struct held_out *h = ctx;
+    const uint64_t blocks = (h->eval.rows + WIDE_BLOCK - 1) / WIDE_BLOCK;
+    struct leaf_buffer *a, *b;
+    struct leaf got, wanted;
+    struct errmsg e;
+    uint64_t i;
+    assert_int_equal(leaf_buffer_new(&a, &h->source.source.form, WIDE_BLOCK, LEAF_ALL, &e), 0);
+    assert_int_equal(leaf_buffer_new(&b, &h->source.source.form, WIDE_BLOCK, LEAF_ALL, &e), 0);
+    while ((i = atomic_fetch_add(&h->next, 1)) < 2 * blocks) /* twice */
+        if (source_block(&h->source.source, i % blocks * WIDE_BLOCK, WIDE_BLOCK, a, &got, &e) ||
+            source_block(&h->other->source.source, i % blocks * WIDE_BLOCK, WIDE_BLOCK, b, &wanted,
+                         &e) ||
+            !same_leaf(&got, &wanted, WIDE_COLUMNS))
+            atomic_store(&h->differs, true);
+    leaf_buffer_free(a);
+    leaf_buffer_free(b);
+    return NULL;
+}
+
+/* The first number of a row is its own. */
+static void count_rows(const struct leaf *l, uint32_t *times)
+{
+    for (uint32_t i = 0; i < l->n; i++)
+        times[(uint32_t)l->x[(size_t)i * WIDE_COLUMNS]]++;
+}
+
+/* Each good row is trained on in an epoch, or evaluated, once. */
+static void check_parts(struct fixture *f, struct held_out *h)
+{
+    uint32_t times[WIDE_ROWS] = {0};
+    struct leaf_buffer *buffer;
+    struct source *left;
+    struct leaf leaf;
+    must(f, dataset_open_stream(&h->train, 2, &left, &f->e));
+    must(f, leaf_buffer_new(&buffer, &left->form, WIDE_BLOCK, LEAF_ALL, &f->e));
+    for (uint64_t i = 0; i < h->eval.rows; i += WIDE_BLOCK) {
+        must(f, source_block(&h->source.source, i, WIDE_BLOCK, buffer, &leaf, &f->e));
+        count_rows(&leaf, times);
+    }
+    for (uint64_t i = 0; i < order_batches(&left->order) * LANES; i++) {
+        must(f, left->type->leaf(left, i / LANES, (uint32_t)(i % LANES), buffer, &leaf, &f->e));
+        count_rows(&leaf, times);
+    }
+    for (uint32_t row = 0; row < WIDE_ROWS; row++)
+        assert_int_equal(times[row], row % 50 != 0);
+    leaf_buffer_free(buffer);
+}
+
+static void close_held(struct held_out *h)
+{
+    dataset_close(&h->eval);
+    dataset_close(&h->train);
+    job_close(&h->job);
+}
+
+static void rows_that_are_held_out_are_those_of_a_load_for_any_number_of_threads(void **state)
+{
+    (void)state;
+    struct fixture f = {.e = {""}};
+    char *text = malloc(WIDE_ROWS * (WIDE_COLUMNS * 12 + 20));
+    idx_files_init(&f.files);
+    assert_non_null(text);
+    size_t n = (size_t)sprintf(text, "user,y");
+    for (int i = 1; i <= WIDE_COLUMNS; i++)
+        n += (size_t)sprintf(text + n, ",n%d", i);
+    for (uint64_t row = 0; row < WIDE_ROWS; row++) {
+        n += (size_t)sprintf(text + n, "\nu%u,%s", (unsigned)(rng_u64(1, row) % 97),
+                             row % 50 ? row % 3 ? "0" : "1" : "bad");
+        for (int i = 1; i <= WIDE_COLUMNS; i++)
+            n += (size_t)sprintf(text + n, ",%u", (unsigned)(i == 1 ? row : (uint64_t)i % 10));
+    }
+    idx_files_write(&f.files, "wide.csv", (struct bytes){(uint8_t *)text, n});
+    static const char *const ways[] = {"{last: 0.7}", "{share: 0.6}", "{column: user, share: 0.6}"};
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
+        static struct held_out load, stream;
+        load = stream = (struct held_out){.differs = false};
+        hold_out(&f, &load, false, ways[way]);
+        hold_out(&f, &stream, true, ways[way]);
+        stream.other = &load;
+        assert_in_range(load.eval.rows, WIDE_ROWS / 2, WIDE_ROWS * 4 / 5);
+        assert_int_equal(stream.eval.rows, load.eval.rows);
+        pthread_t thread[3];
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(pthread_create(&thread[i], NULL, compare_blocks, &stream), 0);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(pthread_join(thread[i], NULL), 0);
+        assert_false(stream.differs);
+        check_parts(&f, &stream);
+        close_held(&stream);
+        close_held(&load);
+    }
+    free(text);
+    idx_files_close(&f.files);
 }
 
 /* ---- what rows teach ---- */
@@ -836,6 +973,7 @@ int main(void)
         cmocka_unit_test(a_source_ends_while_a_group_that_cannot_be_read_is_read),
         cmocka_unit_test(the_window_of_the_next_lease_is_read_ahead),
         cmocka_unit_test(blocks_are_those_of_a_load_of_all_rows),
+        cmocka_unit_test(rows_that_are_held_out_are_those_of_a_load_for_any_number_of_threads),
         cmocka_unit_test(numbers_teach_what_a_load_of_all_rows_learns_with_any_number_of_threads),
         cmocka_unit_test(lanes_that_do_not_fit_the_memory_are_refused),
         cmocka_unit_test(a_file_that_changes_is_refused_by_its_name),

@@ -330,8 +330,8 @@ static uint32_t choose_units(struct unit out[static UNIT_COLUMNS], const struct 
             out[n++] = (struct unit){i, i, 0};
         else if (s->input[i].kind == COLUMN_NUMBER && s->input[i].bucketing == BUCKETS_NONE &&
                  !s->input[i].ids)
-            out[n++] =
-                (struct unit){i, s->input[i].feature, (double)schema_scaled(&s->input[i], 0)};
+            out[n++] = (struct unit){i, s->input[i].feature,
+                                     (double)schema_float(schema_scaled_cell(&s->input[i], 0))};
     return n;
 }
 

@@ -1411,9 +1411,41 @@ static enum err note_labels(const struct csv *c, struct errmsg *e)
                       WORDS_LABELS, &c->format.meaning, c->reading, e);
 }
 
+/* Ids can have a common factor with the buckets, as those whose last bits are a counter. */
+static enum err say_folded(const struct csv *c, uint32_t key, struct errmsg *e)
+{
+    enum { FEW = 20, PART = 10 };
+    const struct table_key *k = &c->table->schema->key[key];
+    const struct vocabulary *words = &c->key_words[key];
+    struct vocabulary keys = {.count = 0};
+    uint32_t numbers = 0;
+    enum err err = ERR_OK;
+    for (uint32_t i = 0, number; i < words->count && !err; i++) {
+        size_t bytes;
+        uint64_t folded;
+        const char *word = vocabulary_text(words, i, &bytes);
+        if (!word_key(&k->options, k->seed, word, bytes, &folded))
+            continue;
+        numbers++;
+        err = vocabulary_add(&keys, (const char *)&folded, sizeof folded, &number);
+    }
+    const uint64_t most = numbers < k->options.buckets ? numbers : k->options.buckets;
+    if (!err && numbers >= FEW && keys.count < (most + PART - 1) / PART)
+        dataset_warn(c->reading,
+                     "%s: column %s: %u different numbers of a sample are %u key%s modulo the "
+                     "%" PRIu64 " buckets, as numbers with a common factor are: leave hash: false "
+                     "out, or choose a prime number of buckets",
+                     c->reading->key, SHOWN(k->name), numbers, keys.count,
+                     keys.count == 1 ? "" : "s", k->options.buckets);
+    vocabulary_close(&keys);
+    return err ? err_memory(e) : ERR_OK;
+}
+
 static enum err note_key_words(const struct csv *c, uint32_t key, struct errmsg *e)
 {
     const struct table_key *k = &c->table->schema->key[key];
+    if (!k->options.hash)
+        return say_folded(c, key, e);
     return words_note(k->name, &c->key_words[key],
                       k->kind == COLUMN_KEYS ? WORDS_LISTS : WORDS_ALONE, &c->format.meaning,
                       c->reading, e);

@@ -688,10 +688,19 @@ static void missing_key(struct encoding *x, uint32_t row, float weight)
         no_keys(x, row); /* the cells may be another row's */
 }
 
+/* The text of a number that buckets reduce. */
+static void note_key_number(struct encoding *x, uint32_t row, struct batch_text t)
+{
+    const struct job_key_column *c = &encode_key_column(x)->options;
+    if (row < x->sampled && x->field->cell < x->t->keys && !c->hash && c->buckets)
+        keep_error(x, learned_note_key(&x->t->key_words[x->field->cell], t));
+}
+
 static void add_word(struct encoding *x, uint32_t row, struct batch_text t, float weight)
 {
     const struct table_key *k = encode_key_column(x);
     uint64_t key;
+    note_key_number(x, row, t);
     if (meaning_is_missing(x->m, t))
         missing_key(x, row, weight);
     else if (word_key(&k->options, k->seed, t.at, t.bytes, &key))
@@ -705,11 +714,17 @@ INLINED void add_at(struct encoding *x, uint32_t row, uint32_t i, float weight)
 {
     const struct table_key *k = encode_key_column(x);
     assert(x->c->type != BATCH_INTEGERS);
-    if (x->c->type == BATCH_KEYS)
-        encode_add_key(x, row, word_key_fold(&k->options, ((const uint64_t *)x->c->values)[i]),
-                       weight);
-    else
+    if (x->c->type == BATCH_KEYS) {
+        const uint64_t number = ((const uint64_t *)x->c->values)[i];
+        char digits[DIGITS_INTEGER_BYTES], *end = digits + sizeof digits;
+        if (row < x->sampled) {
+            const char *at = digits_unsigned(number, end);
+            note_key_number(x, row, (struct batch_text){at, (size_t)(end - at)});
+        }
+        encode_add_key(x, row, word_key_fold(&k->options, number), weight);
+    } else {
         add_word(x, row, batch_text(x->c, i), weight);
+    }
 }
 
 /* A field with the texts of keys, not their numbers. */

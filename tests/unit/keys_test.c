@@ -321,6 +321,45 @@ static void keys_that_are_likely_no_words_are_warned_of(void **state)
     }
 }
 
+/* Ids of which each is `factor` times a number. */
+static void numbers_that_buckets_make_equal_are_warned_of(void **state)
+{
+    static const struct {
+        const char *kind, *options;
+        uint64_t factor;
+        uint32_t rows;
+        const char *said;
+    } of[] = {{"key", "buckets: 1024, missing: none", 4194304, 100,
+               "100 different numbers of a sample are 1 key modulo the 1024 buckets, as numbers "
+               "with a common factor are: leave hash: false out, or choose a prime number"},
+              {"keys", "buckets: 1024, max_values: 2", 512, 100,
+               "100 different numbers of a sample "
+               "are 2 keys modulo"},
+              {"key", "buckets: 1021, missing: none", 4194304, 100, "nothing"},
+              {"key", "buckets: 1024, missing: none", 4194304, 19, "nothing"},
+              {"key", "buckets: 1000, missing: none", 100, 100, "nothing"}, /* a tenth */
+              {"key", "buckets: 4, missing: none", 1, 100, "nothing"},
+              {"key", "missing: none", 4194304, 100, "nothing"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        struct fixture f;
+        char columns[128], words[400], csv[4000] = "";
+        for (uint32_t row = 0, n = 0; row < of[i].rows; row++)
+            n += (uint32_t)snprintf(csv + n, sizeof csv - n, "%llu,%u\n",
+                                    (unsigned long long)(row * of[i].factor), row % 2);
+        (void)snprintf(columns, sizeof columns, "%s: {name: u, hash: false, %s}, label: y",
+                       of[i].kind, of[i].options);
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        setup(&f, "linear: {inputs: u}", columns, csv);
+        log_last_words(false, words, sizeof words);
+        log_init("test", LOG_ERROR);
+        if (!strstr(words, of[i].said))
+            fail_msg("%zu: %s", i, words);
+        teardown(&f);
+    }
+}
+
 /* As of a category: to a reader they are one word, or a missing value. */
 static void words_of_a_key_that_look_equal_or_missing_are_said(void **state)
 {
@@ -656,6 +695,7 @@ int main(void)
         cmocka_unit_test(several_values_of_a_field_have_places_and_weights),
         cmocka_unit_test(a_row_of_weight_zero_looks_nothing_up),
         cmocka_unit_test(keys_that_are_likely_no_words_are_warned_of),
+        cmocka_unit_test(numbers_that_buckets_make_equal_are_warned_of),
         cmocka_unit_test(words_of_a_key_that_look_equal_or_missing_are_said),
         cmocka_unit_test(a_sample_of_words_is_that_of_the_first_rows),
         cmocka_unit_test(a_key_that_cannot_be_read_is_refused_with_its_line),

@@ -957,14 +957,22 @@ static uint32_t absent_word(const struct csv *c, uint32_t threads, uint32_t i)
     return VOCABULARY_NONE;
 }
 
-/* More than a quarter of the rows, but a few: rare words are normal, and a given vocabulary can leave them out. If it lists a word
- * that no row has, fewer rows tell. Words that data.train teaches are never unknown there. */
+enum { FEW = 20 };
+
+/* More than a quarter of the rows, but a few. */
+static bool is_many(const struct csv *c, uint64_t rows)
+{
+    return rows >= FEW && rows > c->rows / 4;
+}
+
+/* Rare words are normal, and a given vocabulary can leave them out. If it lists a word that no row has, fewer rows tell. Words that data.train teaches are never unknown there. */
 static bool is_often_unknown(const struct csv *c, uint32_t i, uint32_t absent)
 {
-    enum { FEW = 20, PART = 20 };
+    enum { PART = 20 };
     const uint64_t rows = c->unknown[i].of.rows;
-    return (c->reading->eval || !c->table->schema->input[i].learns) && rows >= FEW &&
-           (rows > c->rows / 4 || (absent != VOCABULARY_NONE && rows > c->rows / PART));
+    return (c->reading->eval || !c->table->schema->input[i].learns) &&
+           (is_many(c, rows) ||
+            (absent != VOCABULARY_NONE && rows >= FEW && rows > c->rows / PART));
 }
 
 /* A look has read the beginnings alone. */
@@ -1025,6 +1033,28 @@ static void say_unknown(const struct csv *c, uint32_t threads)
                          "and data.missing",
                          c->reading->key, in->name[0] ? SHOWN(in->name) : "without a name");
         }
+    }
+}
+
+/* Which columns no row of the training part lacks; and those of other rows of which many lack one. */
+static void say_lacking(const struct csv *c, uint32_t threads)
+{
+    struct table_schema *s = c->table->schema;
+    for (uint32_t i = 0; i < s->inputs + s->keys && !looked_partly(c) && !c->format.libsvm; i++) {
+        struct table_key *key = &s->key[i < s->inputs ? 0 : i - s->inputs];
+        const char *name = i < s->inputs ? s->input[i].name : key->name;
+        bool *complete = i < s->inputs ? &s->input[i].complete : &key->complete;
+        uint64_t rows = 0;
+        for (uint32_t k = 0; k < threads; k++)
+            rows += c->work[k].piece.learned.lacking[i];
+        if (!c->reading->eval)
+            *complete = rows == 0;
+        else if (*complete && is_many(c, rows))
+            dataset_warn(c->reading,
+                         "%s: column %s: %" PRIu64 " of %" PRIu64
+                         " rows have no value, as no row of data.train has, so it is unknown to "
+                         "the model: check the files, and data.missing",
+                         c->reading->key, SHOWN(name), rows, c->rows);
     }
 }
 
@@ -1414,7 +1444,7 @@ static enum err note_labels(const struct csv *c, struct errmsg *e)
 /* Ids can have a common factor with the buckets, as those whose last bits are a counter. */
 static enum err say_folded(const struct csv *c, uint32_t key, struct errmsg *e)
 {
-    enum { FEW = 20, PART = 10 };
+    enum { PART = 10 };
     const struct table_key *k = &c->table->schema->key[key];
     const struct vocabulary *words = &c->key_words[key];
     struct vocabulary keys = {.count = 0};
@@ -1478,6 +1508,8 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
     if (tells && !err) {
         if (!c->format.receiver)
             say_unknown(c, threads);
+        if (!c->format.receiver)
+            say_lacking(c, threads);
         say_others(c);
         say_empty(c);
         say_other_kind(c);

@@ -533,6 +533,7 @@ static void copy_input(struct pass *p, struct schema_input *in)
     if (!p->writes)
         buckets_close(b); /* those that the job gives are in the copy, too */
     FIELD(p, in->missing_value);
+    FIELD(p, in->complete);
     FIELD(p, in->needs_double);
     FIELD(p, in->shift);
     FIELD(p, in->divisor);
@@ -554,6 +555,8 @@ static void copy_table(struct pass *p, struct table *t)
     FIELD(p, t->schema->features);
     for (uint32_t i = 0; i < t->schema->inputs && !p->failed; i++)
         copy_input(p, &t->schema->input[i]);
+    for (uint32_t i = 0; i < t->schema->keys && !p->failed; i++)
+        FIELD(p, t->schema->key[i].complete);
     FIELD(p, t->rows);
     FIELD(p, t->chunks);
     FIELD(p, t->chunk_rows);

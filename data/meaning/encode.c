@@ -41,6 +41,7 @@ enum err learned_init(struct learned *t, const struct table_schema *s, bool samp
     *t = (struct learned){.seen = mem_zalloc(inputs, sizeof *t->seen),
                           .unknown = mem_zalloc(inputs, sizeof *t->unknown),
                           .words = mem_zalloc(inputs, sizeof *t->words),
+                          .lacking = mem_zalloc((size_t)inputs + s->keys, sizeof *t->lacking),
                           .rounded = rounded_inputs(s)};
     t->rounding = samples ? mem_zalloc(inputs + 1, sizeof *t->rounding) : NULL;
     t->divided = samples ? mem_zalloc((size_t)s->keys + 1, sizeof *t->divided) : NULL;
@@ -48,7 +49,7 @@ enum err learned_init(struct learned *t, const struct table_schema *s, bool samp
     t->keys = !t->key_words ? 0 : s->keys < LEARNED_KEYS ? s->keys : LEARNED_KEYS;
     t->spelled = spelled ? mem_zalloc((size_t)inputs + 2, sizeof *t->spelled) : NULL;
     t->found = samples ? mem_zalloc(inputs, sizeof *t->found) : NULL;
-    bool all = t->found || !samples;
+    bool all = t->lacking && (t->found || !samples);
     for (uint32_t i = 0; i < inputs && t->found; i++)
         if (s->input[i].kind == COLUMN_CATEGORY && !s->input[i].learns)
             all &= (t->found[i] = mem_zalloc(s->input[i].words.count / 8 + 1, 1)) != NULL;
@@ -67,6 +68,7 @@ void learned_close(struct learned *t, uint32_t inputs)
     for (uint32_t i = 0; i < inputs && t->found; i++)
         mem_free(t->found[i]);
     mem_free(t->found);
+    mem_free(t->lacking);
     mem_free(t->seen);
     mem_free(t->unknown);
     mem_free(t->words);
@@ -546,6 +548,7 @@ static void put_word(struct encoding *x, uint32_t row, struct batch_text t, enum
 static void missing_word(struct encoding *x, uint32_t row)
 {
     struct batch_text t = no_text;
+    x->t->lacking[x->field->cell] += !encode_input(x)->learns;
     if (x->m->missing.count) {
         t.at = vocabulary_text(&x->m->missing, 0, &t.bytes);
         put_word(x, row, t, LEARNED_MISSING);
@@ -1043,6 +1046,17 @@ static void encode_keys(struct encoding *x, uint32_t row)
     }
 }
 
+/* Of a column whose missing value has no key. */
+static void count_lacking(const struct encoding *x)
+{
+    const struct table_key *k = encode_key_column(x);
+    const uint32_t at = k->kind == COLUMN_KEYS ? 0 : SCHEMA_KEY_CELLS;
+    uint64_t rows = 0;
+    for (uint32_t row = 0; row < x->b->rows && k->options.missing == KEY_MISSING_NONE; row++)
+        rows += encode_is_there(x, row) && !key_cells(x, row)[at];
+    x->t->lacking[x->s->inputs + x->field->cell] += rows;
+}
+
 /* ---- crosses ---- */
 
 /* The key at these cells, not mixed. False: it is missing. */
@@ -1104,9 +1118,11 @@ static void encode_column(struct encoding *x)
         break;
     case COLUMN_KEY:
         encode_key_texts(x);
+        count_lacking(x);
         break;
     case COLUMN_KEYS:
         each_row(x, encode_keys);
+        count_lacking(x);
         break;
     case COLUMN_WEIGHT:
         each_row(x, encode_weight);

@@ -56,6 +56,8 @@ struct learned {
     uint8_t *seen;                   /* (inputs) what rows have of it, bits of enum learned_seen */
     struct learned_unknown *unknown; /* (inputs) */
     bool any_unknown;                /* some are there */
+    /* (inputs + the schema's keys) rows without a value: of categories with given words, and of keys with missing: none */
+    uint64_t *lacking;
     /* (inputs) while learning: the words of each category; a cell of n + 1 is word n of it */
     struct vocabulary *words;
     uint8_t **

@@ -24,6 +24,7 @@ struct schema_input {
     const char *name;              /* the job's, which must live as long */
     int learns;                    /* category: it learns the words of the training part */
     struct vocabulary words;       /* category */
+    bool complete;                 /* given words: no row of the training part lacks a value */
     uint32_t known;                /* number of its words that the checkpoint has taught */
     double shift, divisor;         /* number: (x - shift) / divisor */
     double fill;                   /* number: replaces a missing one, before the scaling */
@@ -41,6 +42,7 @@ struct table_key {
     const char *name;      /* and those of options: as above */
     struct job_key_column options;
     uint64_t seed; /* of its key space */
+    bool complete; /* missing: none: no row of the training part lacks a value */
     /* in the key part of a row that is not packed; of keys: with room for max_values */
     uint32_t cell, cells;
     uint32_t nth; /* of keys: number of `keys` columns before it */

@@ -1860,6 +1860,57 @@ static void evaluation_words_of_which_many_are_unknown_are_said_with_the_first(v
     }
 }
 
+/* As no row of data.train does. */
+static void evaluation_rows_of_which_many_lack_a_value_are_said(void **state)
+{
+    (void)state;
+    static const char *const linear[] = {"model.layers=[linear: {inputs: c}]"};
+    static const struct {
+        const char *column;
+        const char *last; /* of data.train */
+        uint32_t rows, lack;
+        bool said;
+    } of[] = {{"category: {name: c, vocabulary: [red, blue]}", "red", 100, 26, true},
+              {"category: {name: c, vocabulary: [red, blue], encode: id}", "red", 100, 100, true},
+              {"category: {name: c, vocabulary: [red, blue]}", "red", 100, 25, false},
+              {"category: {name: c, vocabulary: [red, blue]}", "red", 40, 19, false},
+              {"category: {name: c, vocabulary: [red, blue]}", "", 100, 100, false},
+              {"key: {name: c, missing: none}", "red", 100, 26, true},
+              {"key: {name: c, missing: none}", "red", 100, 25, false},
+              {"key: {name: c, missing: none}", "", 100, 100, false},
+              {"key: {name: c}", "red", 100, 100, false}, /* its key has no row */
+              {"keys: {name: c, max_values: 4}", "red", 100, 26, true},
+              {"keys: {name: c, max_values: 4}", "", 100, 100, false}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char columns[200], words[400], train[100], text[4000] = "";
+        struct fixture f;
+        struct dataset eval;
+        size_t n = 0;
+        (void)snprintf(columns, sizeof columns, "columns: [label: y, %s]", of[i].column);
+        (void)snprintf(train, sizeof train, "1,blue\n2,red\n1,%s\n", of[i].last);
+        setup(&f, columns, linear, *of[i].column == 'k');
+        loads(&f, train);
+        for (uint32_t row = 0; row < of[i].rows; row++)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%u,%s\n", row % 2,
+                                  row < of[i].lack ? "" : "red");
+        put(&f, "a.eval", text, n);
+        log_init("test", LOG_WARN);
+        log_warn("nothing");
+        if (dataset_load_eval(&eval, &f.job, &f.d, 0, &f.e))
+            fail_msg("%s", f.e.text);
+        log_last_words(false, words, sizeof words);
+        log_init("test", LOG_ERROR);
+        (void)snprintf(text, sizeof text,
+                       "data.eval: column c: %u of %u rows have no value, as no row of data.train "
+                       "has, so it is unknown to the model: check the files, and data.missing",
+                       of[i].lack, of[i].rows);
+        if (!strstr(words, of[i].said ? text : "nothing"))
+            fail_msg("%zu: %s", i, words);
+        dataset_close(&eval);
+        teardown(&f);
+    }
+}
+
 /* A listed word that no row has is a likely slip of the list if others have none. */
 static void training_words_that_a_given_vocabulary_lacks_are_said(void **state)
 {
@@ -3784,6 +3835,7 @@ int main(void)
         cmocka_unit_test(a_vocabulary_that_matches_no_word_is_said),
         cmocka_unit_test(evaluation_words_of_which_many_are_unknown_are_said_with_the_first),
         cmocka_unit_test(training_words_that_a_given_vocabulary_lacks_are_said),
+        cmocka_unit_test(evaluation_rows_of_which_many_lack_a_value_are_said),
         cmocka_unit_test(words_that_look_equal_or_missing_are_said),
         cmocka_unit_test(a_number_that_no_row_has_is_said),
         cmocka_unit_test(nothing_is_said_of_the_vocabulary_without_rows),

@@ -158,6 +158,8 @@ static uint64_t digest_of(struct fixture *f)
     add(&digest, text, strlen(text));
     host_copy_encoded(text);
     free(text);
+    for (uint32_t i = 0; i < f->d.table.schema->keys; i++)
+        add(&digest, &f->d.table.schema->key[i].complete, sizeof(bool));
     add_set(&digest, &f->d, &f->e);
     add_set(&digest, &f->eval, &f->e);
     add(&digest, f->d.contents.print.digest, sizeof *f->d.contents.print.digest);

@@ -90,6 +90,13 @@ struct spread {
     uint32_t next, blocks; /* next: the first one that is not read */
 };
 
+/* The key that more than half of the rows can have (Boyer and Moore 1991, "MJRTY"), and how many have it at least. */
+struct leading_key {
+    uint64_t hash, lead, rows;
+    char text[CSV_SHOWN_BYTES]; /* its beginning */
+    size_t bytes;
+};
+
 struct csv {
     const struct reading *reading;
     const struct job_csv *job;
@@ -143,6 +150,9 @@ struct csv {
     struct dataset_seen seen;
     bool holds, by_column; /* rows are held out; by a column */
     struct order_held held;
+    struct leading_key
+        leading[2];  /* by a column: of the rows that stay, and of those that are held out */
+    uint64_t hashes; /* bits: the highest 6 bits of hashes that came */
 };
 
 /* ---- reading pieces; the caller holds the lock ---- */
@@ -710,15 +720,31 @@ static enum err join_spread(struct csv *c, struct work *w, struct errmsg *e)
     return err ? err : join_rows(c, w, e);
 }
 
+static void lead(struct leading_key *k, uint64_t hash, const struct csv_text *text)
+{
+    if (!k->lead && k->hash != hash) {
+        *k = (struct leading_key){.hash = hash};
+        k->bytes = text->bytes < sizeof k->text ? text->bytes : sizeof k->text;
+        memcpy(k->text, text->at, k->bytes);
+    }
+    k->rows += k->hash == hash;
+    k->lead += k->hash == hash ? 1 : UINT64_MAX;
+}
+
 /* Note which rows of the piece are held out by a column, the one whose text is kept. */
 static enum err note_held(struct csv *c, const struct work *w, struct errmsg *e)
 {
     const struct job *job = c->reading->job;
     const uint64_t key = order_hold_key(job->training.seed, true);
     enum err err = ERR_OK;
-    for (uint64_t i = 0; i < w->piece.rows && c->by_column && !err; i++)
-        err = order_note(&c->held, order_holds_out(key, csv_text_key(&w->piece.kept[i]),
-                                                   job->data.validation.share));
+    for (uint64_t i = 0; i < w->piece.rows && c->by_column && !err; i++) {
+        const struct csv_text *text = &w->piece.kept[i];
+        const uint64_t hash = csv_text_key(text);
+        const bool held = order_holds_out(key, hash, job->data.validation.share);
+        lead(&c->leading[held], hash, text);
+        c->hashes |= UINT64_C(1) << (hash >> 58);
+        err = order_note(&c->held, held);
+    }
     return err ? err_memory(e) : ERR_OK;
 }
 
@@ -1722,6 +1748,33 @@ static void say_spilled(const struct reading *r, const struct table *t)
                 : "");
 }
 
+/* Whole keys are held out: one that many rows have, such as a missing value, makes far more or fewer rows of the share. */
+static void say_held(const struct csv *c)
+{
+    enum { FEW = 20 };
+    const struct job_validation *v = &c->reading->job->data.validation;
+    const double rows = (double)c->held.noted, held = (double)c->held.rows;
+    const bool more = held > 2 * v->share * rows;
+    const struct leading_key *k = &c->leading[more];
+    if (c->held.noted < FEW || (!more && held * 2 >= v->share * rows) ||
+        (double)k->rows * 2 < (more ? held : rows - held))
+        return;
+    dataset_warn(c->reading,
+                 "data.validation.column %s: %" PRIu64 " of %" PRIu64
+                 " rows are held out, and the share is %g, as all rows of a key stay together, and "
+                 "at least %" PRIu64 " have \"%s\"; name another column, or none",
+                 SHOWN(v->column), c->held.rows, c->held.noted, v->share, k->rows,
+                 printable_name((char[PRINTABLE_NAME_BYTES]){""}, k->text, k->bytes));
+}
+
+/* Of the sample of a look; neighbors are often of one key, and of few keys it tells nothing. */
+static void estimate_held(const struct csv *c)
+{
+    enum { HASHES = 32 /* about 44 keys */ };
+    if (c->held.noted && (!looked_partly(c) || __builtin_popcountll(c->hashes) >= HASHES))
+        c->reading->look->held_part = (double)c->held.rows / (double)c->held.noted;
+}
+
 static enum err load(struct dataset *d, const struct reading *r, struct pool *pool,
                      struct errmsg *e)
 {
@@ -1751,13 +1804,17 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
     csv_format_close(&c.format);
     if (r->before)
         return err;
+    if (r->look)
+        estimate_held(&c);
     if (looked_partly(&c)) { /* too few rows to tell, without their numbers */
         mem_free(c.held.bits);
         c.held = (struct order_held){.bits = NULL};
-        c.holds = false;
+        c.holds = c.by_column = false;
     }
     d->held = c.held;
     d->seen = c.seen;
+    if (!err && c.by_column)
+        say_held(&c);
     if (!err && c.holds)
         err = dataset_hold_out(d, r, learns, e);
     if (!err && !r->schema)

@@ -3160,6 +3160,43 @@ static void memory_that_runs_out_while_rows_are_held_out_is_an_error(void **stat
     teardown(&f);
 }
 
+/* Whole keys are held out. The hash of a key tells whether it is. */
+static void a_key_by_which_far_more_or_fewer_rows_are_held_out_is_named(void **state)
+{
+    static const struct {
+        const char *most, *said;
+        double held;
+    } of[] = {{"",
+               "data.validation.column u: 1272 of 2000 rows are held out, and the share is 0.1, as "
+               "all rows of a key stay together, and at least 1200 have \"\"; name another column, "
+               "or none",
+               0.636},
+              {"r1",
+               "data.validation.column u: 72 of 2000 rows are held out, and the share is 0.1, as "
+               "all rows of a key stay together, and at least 1208 have \"r1\"; name another "
+               "column, or none",
+               0.036},
+              {NULL, "nothing", 0.09}};
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        struct fixture f;
+        char *text = mem_zalloc(2000, 16), *at = text + sprintf(text, "u,n,y\n");
+        for (int row = 0; row < 2000; row++)
+            at += of[i].most && row % 5 < 3 ? sprintf(at, "%s,1,%d\n", of[i].most, row % 2)
+                                            : sprintf(at, "r%d,1,%d\n", row / 5 % 100, row % 2);
+        setup(&f, "columns: [number: n, label: y], header: names", NULL, 0);
+        mem_free(f.job.data.eval);
+        f.job.data.eval = NULL;
+        f.job.data.validation = (struct job_validation){.share = 0.1, .column = "u"};
+        warns(&f, text, of[i].said);
+        struct dataset_look look = {0};
+        assert_int_equal(dataset_look(&look, &f.job, 0, 0, &f.e), ERR_OK);
+        assert_true(look.held_part == of[i].held);
+        mem_free(text);
+        teardown(&f);
+    }
+}
+
 /* ---- a census drawn by code ---- */
 
 static struct job census_job(uint32_t rows, const char *root)
@@ -3883,6 +3920,7 @@ int main(void)
         cmocka_unit_test(a_look_weighs_files_that_it_does_not_open_by_their_size),
         cmocka_unit_test(a_look_tells_the_memory_of_rows_that_are_loaded),
         cmocka_unit_test(files_that_are_named_twice_are_warned_of),
+        cmocka_unit_test(a_key_by_which_far_more_or_fewer_rows_are_held_out_is_named),
         cmocka_unit_test(files_whose_numbers_are_not_in_order_are_warned_of_if_their_order_tells),
         cmocka_unit_test(files_with_equal_rows_are_warned_of),
         cmocka_unit_test(a_look_before_a_start_opens_some_of_many_files),

@@ -306,8 +306,10 @@ static void say_held(struct check *p, struct finding *f)
     p->looked_eval = p->looked;
     if (!p->looked)
         return;
-    p->eval = (struct dataset_look){
-        .rows = (uint64_t)((double)p->train.rows * (v->last > 0 ? v->last : v->share))};
+    const double part = p->train.held_part > 0 ? p->train.held_part
+                        : v->last > 0          ? v->last
+                                               : v->share;
+    p->eval = (struct dataset_look){.rows = (uint64_t)((double)p->train.rows * part)};
     finding_say(f, VERDICT_OK, "data.validation: about %" PRIu64 " rows of data.train are held out",
                 p->eval.rows);
 }

@@ -1649,6 +1649,11 @@ static void say_odd(const struct csv *c)
                           "text, data.quotes: false",
         [CSV_ODD_CTRL_Z] = "this line is Ctrl-Z (0x1A), the end of a file in DOS, and is read as a "
                            "row; remove it",
+        [CSV_ODD_COPY] =
+            "this line is \\., the end of the data in a dump of PostgreSQL, and is read "
+            "as a row; remove it",
+        [CSV_ODD_SQL] =
+            "this line is a statement of SQL, and is read as a row; write the table as csv",
         [CSV_ODD_LABEL] = "the label of this line is not a number, and no pair follows, so it has "
                           "the score of a row of zeros: is it a row?"};
     char more[64] = "";

@@ -165,6 +165,19 @@ static bool is_empty(const struct csv_piece *p, const char *text, size_t bytes)
     return at == end && end > text;
 }
 
+/* The lines of a dump of a database that are no rows. */
+static enum csv_odd line_of_dump(const struct csv_piece *p, const char *text, size_t bytes)
+{
+    static const char insert[] = "INSERT INTO ";
+    if (!bytes || !memchr("\\Ii", *text, 3))
+        return CSV_ODDS;
+    bytes = csv_without_return(&p->grammar, text, bytes);
+    if (bytes == 2 && memcmp(text, "\\.", 2) == 0)
+        return CSV_ODD_COPY;
+    return bytes >= sizeof insert && strncasecmp(text, insert, strlen(insert)) == 0 ? CSV_ODD_SQL
+                                                                                    : CSV_ODDS;
+}
+
 /* first: of its file */
 static enum csv_odd odd_line(const struct csv_piece *p, const char *text, size_t bytes, bool first)
 {
@@ -178,6 +191,9 @@ static enum csv_odd odd_line(const struct csv_piece *p, const char *text, size_t
         return CSV_ODD_EMPTY;
     if (bytes == 1 && *text == '\x1A')
         return CSV_ODD_CTRL_Z;
+    const enum csv_odd of_dump = line_of_dump(p, text, bytes);
+    if (of_dump != CSV_ODDS)
+        return of_dump;
     return mark ? CSV_ODD_MARK : text_has_nuls(text, bytes) ? CSV_ODD_NULS : CSV_ODDS;
 }
 
@@ -192,6 +208,9 @@ const char *csv_batch_odd_hint(const struct csv_batch *b, uint32_t row)
             "; the line has the names of the columns: if files were joined, remove it",
         [CSV_ODD_EMPTY] = "; all fields of the line are empty: if it is no row, remove it",
         [CSV_ODD_CTRL_Z] = "; the line is Ctrl-Z (0x1A), the end of a file in DOS: remove it",
+        [CSV_ODD_COPY] =
+            "; the line is \\., the end of the data in a dump of PostgreSQL: remove it",
+        [CSV_ODD_SQL] = "; the line is a statement of SQL: write the table as csv",
         [CSV_ODD_SKIPPED] =
             "; the line has the names of the columns, as data.header: skip has left "
             "out the line before it: remove that"};

@@ -232,6 +232,15 @@ static const char *counted_by(const struct csv_piece *p, const struct csv_format
                                           : "data.columns names";
 }
 
+/* A bracket alone, or a name and a colon. */
+static bool reads_like_json(const char *line, size_t bytes)
+{
+    (void)csv_hint_trim(&line, &bytes);
+    const bool bracket = bytes && memchr("{[", *line, 2);
+    return (bracket && bytes == 1) ||
+           (bytes > 1 && line[bracket] == '"' && memmem(line, bytes, "\": ", 3));
+}
+
 static void refuse_count(struct csv_piece *p, const struct csv_format *f, uint32_t row,
                          const char *line, size_t bytes, size_t fields)
 {
@@ -246,6 +255,8 @@ static void refuse_count(struct csv_piece *p, const struct csv_format *f, uint32
                            : csv_hint_excel(line, text_bytes);
     if (!hint && !(f->job->header == HEADER_NAMES && wanted > 1)) /* the header has it */
         hint = csv_hint_delimiter(out, f->job, line, bytes, wanted);
+    if (!hint && reads_like_json(line, text_bytes))
+        hint = "the line reads like JSON: check that it is the right file";
     if (!hint && has_blank_before_quote(&p->grammar, line, bytes))
         hint = "a quote after a blank is text: use data.trim: true";
     if (!hint && f->job->quotes && !p->grammar.escape && memmem(line, text_bytes, "\\\"", 2))

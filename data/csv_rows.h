@@ -52,6 +52,8 @@ enum csv_odd {
     CSV_ODD_QUOTE,   /* a field that is not read swallows line ends, and text follows its quotes */
     CSV_ODD_EMPTY,   /* all fields of the line are empty */
     CSV_ODD_CTRL_Z,  /* the line is DOS' end of a file */
+    CSV_ODD_COPY,    /* the line ends the data of PostgreSQL's COPY */
+    CSV_ODD_SQL,     /* the line begins a statement of SQL */
     CSV_ODD_LABEL,   /* libsvm: a word that is no label, and no pair follows */
     CSV_ODDS
 };

@@ -1,9 +1,11 @@
 /* Words of a category or a key that a reader would take for one word, or for a missing value. */
 #include "data/readers.h"
 
+#include <ctype.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
 #include <wctype.h>
@@ -176,6 +178,21 @@ static size_t html_entity(const char *word, size_t bytes, uint32_t *code)
     return 0;
 }
 
+/* A character as JSON can write it: "\u00fc"; surrogates are none. Returns its bytes; 0: there is none. */
+static size_t json_escape(const char *word, size_t bytes, uint32_t *code)
+{
+    enum { BYTES = 6 };
+    char digits[5] = "", *end;
+    if (bytes < BYTES || word[0] != '\\' || word[1] != 'u')
+        return 0;
+    memcpy(digits, word + 2, sizeof digits - 1);
+    const unsigned long value = isxdigit((unsigned char)*digits) ? strtoul(digits, &end, 16) : 0;
+    if (!value || *end || (value >= 0xD800 && value < 0xE000))
+        return 0;
+    *code = (uint32_t)value;
+    return BYTES;
+}
+
 /* A blank of any width, a tab, an end of a line. */
 static bool is_blank(uint32_t code)
 {
@@ -213,6 +230,7 @@ static size_t meant_character(const char *word, size_t at, size_t bytes, uint32_
 {
     size_t used = twice_encoded(word + at, bytes - at, code);
     used = used ? used : html_entity(word + at, bytes - at, code);
+    used = used ? used : json_escape(word + at, bytes - at, code);
     used = used ? used : printable_character(word + at, bytes - at, code);
     *code = used ? usual_sign(*code) : byte_code(word, at, bytes);
     return used ? used : 1;
@@ -318,7 +336,8 @@ static enum err note_equal(const struct reading *r, const char *name,
             r,
             "%s: column %s: \"%s\" and \"%s\" are two words; %u of %u words differ from "
             "an earlier one in blanks%s, invisible characters, case, quotes, dashes, HTML, bytes "
-            "of a letter (NFC, Latin-1, UTF-8 twice), zeros or exponent of a number alone; if they "
+            "of a letter (NFC, Latin-1, UTF-8 twice, \\u00fc), zeros or exponent of a number "
+            "alone; if they "
             "mean the same, write them equally in the files",
             r->key, SHOWN(name), shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[0]),
             shown((char[PRINTABLE_NAME_BYTES]){""}, words, pair[1]), equal, last,

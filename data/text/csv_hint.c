@@ -35,10 +35,10 @@ bool csv_hint_shown_bytes(char out[static CSV_SHOWN_BYTES], const char *text, si
 }
 
 const char *const csv_hint_markers[CSV_HINT_MARKERS] = {
-    "NULL",    "\\N",     "NA",       "N/A",     "#N/A",   "NaN",    "nan",  "None",
-    "null",    "-NaN",    "-nan",     "Null",    "(null)", "[NULL]", "<NA>", "NaT",
-    "#DIV/0!", "#NUM!",   "#REF!",    "#VALUE!", "#NAME?", "n/a",    "#NA",  "#N/A N/A",
-    "#NULL!",  "1.#QNAN", "-1.#QNAN", "1.#IND",  "-1.#IND"};
+    "NULL",    "\\N",     "NA",       "N/A",     "#N/A",    "NaN",    "nan",  "None",
+    "null",    "-NaN",    "-nan",     "Null",    "(null)",  "[NULL]", "<NA>", "NaT",
+    "#DIV/0!", "#NUM!",   "#REF!",    "#VALUE!", "#NAME?",  "n/a",    "#NA",  "#N/A N/A",
+    "#NULL!",  "1.#QNAN", "-1.#QNAN", "1.#IND",  "-1.#IND", "\\0"};
 
 bool csv_hint_is_marker(const char *text, size_t bytes)
 {

@@ -1425,6 +1425,34 @@ static void ctrl_z_at_the_end_is_named(void **state)
             "file in DOS: remove it");
 }
 
+static void lines_of_a_dump_and_of_json_are_named(void **state)
+{
+    (void)state;
+    struct fixture f;
+    refuses(
+        NUMBER_LABEL, "1,2\n\\.\n",
+        ":2: it has 1 field, data.columns names 2; the line is \\., the end of the data in a dump "
+        "of PostgreSQL: remove it");
+    refuses(NUMBER_LABEL, "INSERT INTO `a b` VALUES (1, 2)\n",
+            ":1: column \"a\": \"INSERT INTO `a b` VALUES (1\" is not a number; the line is a "
+            "statement of "
+            "SQL: write the table as csv");
+    refuses(NUMBER_LABEL, "insert into a VALUES (1,2,3)\n",
+            ":1: it has 3 fields, data.columns names 2; the line is a statement of SQL: write the "
+            "table as csv");
+    refuses(
+        NUMBER_LABEL ", header: skip", "{\n  \"entries\": [\n  ]\n}\n",
+        ":2: it has 1 field, data.columns names 2; the line reads like JSON: check that it is the "
+        "right file");
+    refuses(NUMBER_LABEL, "{\"a\": 1, \"b\": 2, \"c\": 3}\n{\"a\": 1, \"b\": 2, \"c\": 3}\n",
+            ":1: it has 3 fields, data.columns names 2; the line reads like JSON: check that it is "
+            "the right file");
+    setup(&f, "columns: [category: c, label: y]", NULL, 0);
+    warns(&f, "a,1\nINSERT INTO t VALUES (b,1\n",
+          ":2: this line is a statement of SQL, and is read as a row; write the table as csv");
+    teardown(&f);
+}
+
 static void a_skipped_line_of_a_file_without_rows_is_named_if_it_is_no_header(void **state)
 {
     (void)state;
@@ -1999,6 +2027,9 @@ static void words_that_look_equal_or_missing_are_said(void **state)
         {"[\"\"]",
          "1,M\u00FCnchen\n2,M\u00C3\u00BCnchen\n1,\u20AC5\n2,\u00E2\u201A\u00AC5\n1,\u00C3\n",
          "\"M\u00FCnchen\" and \"M\u00C3\u00BCnchen\" are two words; 2 of 5"}, /* UTF-8 twice */
+        {"[\"\"]", "1,M\\u00fcnchen\n2,M\u00FCnchen\n1,\\u00\n2,\\ud83d\n",
+         "\"M\\u00fcnchen\" and \"M\u00FCnchen\" are two words; 1 of 4"}, /* of JSON */
+        {"[\"\"]", "1,\\0\n2,x\n", "\"\\0\": read as a word"},
         {"[\"\"]", "1,R&D\n2,R&amp;D\n1,R&amp\n2,R&\n",
          "\"R&D\" and \"R&amp;D\" are two words; 1 of 4"},
         {"[\"\"]", "1,basic\n2,\u201Cbasic\u201D\n1,18-24\n2,18\u201324\n1,a\"b\n2,ab\n",
@@ -3826,6 +3857,7 @@ int main(void)
         cmocka_unit_test(a_header_that_is_read_as_a_row_names_data_header),
         cmocka_unit_test(a_character_that_cannot_be_seen_is_named),
         cmocka_unit_test(ctrl_z_at_the_end_is_named),
+        cmocka_unit_test(lines_of_a_dump_and_of_json_are_named),
         cmocka_unit_test(what_a_value_was_meant_to_be_is_named),
         cmocka_unit_test(columns_of_an_eval_part_that_are_others_are_warned_of),
         cmocka_unit_test(a_field_with_blanks_around_names_data_trim),

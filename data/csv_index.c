@@ -613,6 +613,16 @@ static enum err size_file(struct text_index *x, uint32_t i, const char *path, st
     return err;
 }
 
+/* For those who do not read them. */
+static enum err check_files(const struct paths *paths, struct errmsg *e)
+{
+    bool compressed;
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < paths->count && !err; i++)
+        err = check_packing(paths->path[i], &compressed, e);
+    return err;
+}
+
 static enum err build(struct build *b, struct pool *pool, struct errmsg *e)
 {
     struct text_index *x = b->x;
@@ -1128,6 +1138,7 @@ enum err csv_index_reader(struct row_reader **out, const struct reading *r,
 }
 
 const struct index_type csv_index_type = {
+    .check = check_files,
     .make = csv_index,
     .of_chief = csv_index_of_chief,
     .contents = csv_index_contents,

@@ -176,6 +176,9 @@ enum err dataset_sample(struct job *job, const struct encoding_given *given,
                         struct errmsg *e) MUST_CHECK;
 /* Whether the columns learn something from all rows that a stream does not learn; *why: what, and what to do. */
 bool dataset_cannot_learn(const struct table_schema *s, struct errmsg *why);
+/* Check, before dataset_index, that the beginnings of the files do not show that it will refuse them. Errors: as dataset_index; those
+ * of paths_expand. */
+enum err dataset_check_stream(const struct job *job, struct errmsg *e) MUST_CHECK;
 /* The order of the job's stream of so many rows. */
 struct lanes;
 void stream_lanes(struct lanes *l, const struct job *job, uint64_t rows);

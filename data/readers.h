@@ -245,6 +245,9 @@ enum err csv_index_reader(struct row_reader **out, const struct reading *r,
 
 /* These, for a stream. */
 struct index_type {
+    /* Whether rows of the files can be read from the middle, as far as their beginnings show it. NULL: always. Errors: ERR_INPUT,
+     * naming the file; ERR_IO; ERR_NOMEM. */
+    enum err (*check)(const struct paths *paths, struct errmsg *e);
     enum err (*make)(struct text_index *x, const struct paths *paths, const struct csv_grammar *g,
                      bool headers, uint64_t cell_bytes, size_t row_bytes, const char *kept,
                      struct pool *pool, struct errmsg *e);

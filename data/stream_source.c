@@ -770,6 +770,17 @@ static const struct index_type *index_of(const struct stream_rows *s)
     return s->reading.job->data.format == DATA_PARQUET ? &parquet_index_type : &csv_index_type;
 }
 
+enum err dataset_check_stream(const struct job *job, struct errmsg *e)
+{
+    struct stream_rows s = {
+        .reading = {.job = job, .key = "data.train", .patterns = job->data.train}};
+    enum err err = reading_paths(&s.paths, &s.reading, e);
+    if (!err && index_of(&s)->check)
+        err = index_of(&s)->check(&s.paths, e);
+    paths_close(&s.paths);
+    return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
+}
+
 enum err dataset_begin_stream(struct dataset *d, const struct job *job,
                               const struct encoding_given *given, struct errmsg *e)
 {

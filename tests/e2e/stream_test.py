@@ -417,6 +417,18 @@ class BadInputTest(StreamCase):
             self.put(f"day-{day}.csv", [])
         self.refuses("it has no row")
 
+    def test_a_large_frame_of_zstd_is_refused_by_name(self):
+        text, empty = (self.tmp / "day-0.csv").read_bytes()[:10000].rpartition(b"\n")[0] + b"\n", 520  # a block as it is, and blocks of 128 KiB of newlines
+        blocks = [(len(text) << 3, text), *[(1 << 20 | 2 | (i == empty - 1), b"\n") for i in range(empty)]]
+        path = self.tmp / "day-1.csv"
+        path.write_bytes(b"\x28\xb5\x2f\xfd\xa0" + (len(text) + (empty << 17)).to_bytes(4, "little")
+                         + b"".join(head.to_bytes(3, "little") + body for head, body in blocks))
+        why = "day-1.csv: the zstd data has a frame of more than 64 MiB of text"
+        self.refuses(why)
+        said = subprocess.run([WORKER, "--doctor", f"--job={self.JOB}"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(said.returncode, 2, said.stdout)
+        self.assertIn(why, said.stdout + said.stderr)
+
     def test_a_bad_row_ends_the_job_with_its_line_or_is_left_out(self):
         text = (self.tmp / "day-1.csv").read_text().splitlines()
         text[700] = "1,2,maybe,3,a,b,c"

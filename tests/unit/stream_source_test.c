@@ -6,12 +6,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
@@ -698,6 +701,33 @@ static void a_file_that_changes_is_refused_by_its_name(void **state)
     teardown(&f);
 }
 
+/* Of the same size and time, as on another host. */
+static void a_compressed_file_that_is_damaged_is_refused_by_its_name(void **state)
+{
+    (void)state;
+    static const char zeros[40];
+    for (enum packing packing = PACK_GZIP; packing <= PACK_ZSTD; packing++) {
+        struct fixture f;
+        setup_packed(&f, true, 200, "skip", (enum packing[FILES]){packing, packing, packing});
+        load(&f);
+        must(&f, stream(&f, 40, 1 << 30));
+        const int fd = open(f.paths.path[2], O_WRONLY);
+        assert_true(fd >= 0);
+        assert_int_equal(pwrite(fd, zeros, sizeof zeros, (off_t)f.x.file[2].stored_bytes / 2),
+                         sizeof zeros);
+        const int64_t ns = f.x.file[2].modified_ns;
+        assert_int_equal(futimens(fd, (struct timespec[]){{.tv_nsec = UTIME_OMIT},
+                                                          {.tv_sec = ns / 1000000000,
+                                                           .tv_nsec = ns % 1000000000}}),
+                         0);
+        close(fd);
+        refuses_leaf(&f, ERR_INPUT, "2.csv: "); /* by the decompressor, or the checksum of a cell */
+        f.x.file[2].stored_bytes--;
+        refuses_leaf(&f, ERR_INPUT, "2.csv: it changed while it was read");
+        teardown(&f);
+    }
+}
+
 /* An allocation that fails while the thread reads ahead is no error of a leaf. */
 static void memory_that_runs_out_is_an_error_that_passes(void **state)
 {
@@ -977,6 +1007,7 @@ int main(void)
         cmocka_unit_test(numbers_teach_what_a_load_of_all_rows_learns_with_any_number_of_threads),
         cmocka_unit_test(lanes_that_do_not_fit_the_memory_are_refused),
         cmocka_unit_test(a_file_that_changes_is_refused_by_its_name),
+        cmocka_unit_test(a_compressed_file_that_is_damaged_is_refused_by_its_name),
         cmocka_unit_test(memory_that_runs_out_is_an_error_that_passes),
         cmocka_unit_test(a_bad_row_is_refused_with_its_line_if_none_may_be),
         cmocka_unit_test(bad_rows_are_counted_once_and_refused_beyond_their_number),

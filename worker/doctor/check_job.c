@@ -270,7 +270,10 @@ static void say_order(struct check *p, struct finding *f)
     struct errmsg e = {""};
     const uint64_t mb = p->job.data.memory_mb, budget = mb ? mb << 20 : cgroup_memory_bytes() / 4;
     if (job_streams(&p->job)) {
-        if (!p->taught.there && p->schema && dataset_cannot_learn(p->schema, &e))
+        const enum err err = dataset_check_stream(&p->job, &e);
+        if (err)
+            (void)finding_error(f, err, &e);
+        else if (!p->taught.there && p->schema && dataset_cannot_learn(p->schema, &e))
             (void)finding_error(f, ERR_INPUT, &e);
     } else if (p->job.data.format == DATA_CSV && p->train.bytes > budget &&
                p->job.training.update == UPDATE_SYNC) {

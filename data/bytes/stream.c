@@ -571,6 +571,8 @@ enum {
     POINT_BYTES = 1 << 20, /* of text between two of them, at least */
     WINDOW_BYTES = 32 << 10,
     WINDOW_LEVEL = 3, /* of zstd */
+    SHORT_BYTES =
+        128 << 10,    /* a shorter member, as bgzip writes them, is entered where it begins */
     TRAILER_BYTES = 8 /* of a member: its checksum and its size */
 };
 
@@ -617,7 +619,7 @@ static enum err note_block(struct stream *s, struct errmsg *e)
     uint8_t window[WINDOW_BYTES];
     unsigned bytes = 0;
     if ((s->gz.data_type & (LAST | BETWEEN)) != BETWEEN ||
-        s->read_bytes - s->point_at < s->every_bytes)
+        s->read_bytes - s->point_at < s->every_bytes || s->read_bytes - s->began_at < SHORT_BYTES)
         return ERR_OK;
     (void)inflateGetDictionary(&s->gz, window, &bytes);
     return bytes ? note_point(s, s->gz.data_type & BITS, window, bytes, e) : ERR_OK;

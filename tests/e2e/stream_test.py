@@ -197,6 +197,7 @@ class CompressedTest(StreamCase):
         job.kill("worker-1")
         self.assertEqual(job.wait().summary()["digest"], self.want["digest"], job.logs())
 
+    @unittest.skipIf(TSAN, "slow, and has no other threads than the rest")
     def test_a_checkpoint_of_plain_files_goes_on(self):
         job = self.launch("--ps=2", "--workers=2", *SLOW, keys=DISTURBED)
         job.until_cut(1)

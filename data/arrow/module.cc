@@ -333,10 +333,13 @@ arrow::Result<std::shared_ptr<arrow::Array>> coded_rows(arrow::MemoryPool *pool,
         most = std::max(most, static_cast<uint32_t>(code[i]));
     if (values && most >= c->words->length())
         return arrow::Status::Invalid("a value is not in its dictionary");
-    for (int64_t i = n, from = values; i-- > 0;) {
+    uint8_t *bits = valid->mutable_data();
+    if (values == n)
+        std::memset(bits, 0xFF, static_cast<size_t>(valid->size()));
+    for (int64_t i = n, from = values; i-- > 0 && values != n;) {
         const bool is = level[static_cast<size_t>(i)] == there;
         code[i] = is && from > 0 ? code[--from] : 0;
-        arrow::bit_util::SetBitTo(valid->mutable_data(), i, is);
+        arrow::bit_util::SetBitTo(bits, i, is);
         nulls += !is;
     }
     if (values + nulls != n)

@@ -310,11 +310,6 @@ enum err job_check_evaluator(const struct job *job, struct errmsg *e)
             "not; remove one of the two (checkpoint.every_steps makes the evaluator's "
             "evaluations frequent)",
             job->file);
-    if (job_streams(job))
-        return err_set(e, ERR_INPUT,
-                       "%s: data.order: stream has no evaluator yet: remove the evaluator, and the "
-                       "chief evaluates",
-                       job->file);
     if (job->training.monitor == MONITOR_NONE)
         return ERR_OK;
     return job_blame(

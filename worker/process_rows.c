@@ -100,8 +100,8 @@ static enum err ask_last_cut(struct process *p, struct errmsg *e)
 
 /* A file of the chief's data. While the chief reads them, it answers nothing; when it has, it closes the connection, and is asked
  * again. */
-static enum err fetch_of_chief(struct process *p, const char *file, uint8_t **data, size_t *bytes,
-                               struct errmsg *e)
+static enum err ask_for_file(struct process *p, const char *file, uint8_t **data, size_t *bytes,
+                             struct errmsg *e)
 {
     enum { WAIT_MS = 24 * 3600 * 1000, PAUSE_MS = 300, CONNECTED_MS = 1000 };
     const int64_t start_ms = (int64_t)p->job.timeouts.start_s * 1000;
@@ -112,7 +112,6 @@ static enum err fetch_of_chief(struct process *p, const char *file, uint8_t **da
                                       .start_ms = start_ms,
                                       .over_ms = over_ms(p)};
     int64_t heard_ms = clock_now_ms();
-    log_info("asking the chief for %s (data.order: stream)", file);
     for (;;) {
         const int64_t began_ms = clock_now_ms();
         enum err err = cut_reader_file(&reader, file, data, bytes, e);
@@ -126,6 +125,46 @@ static enum err fetch_of_chief(struct process *p, const char *file, uint8_t **da
         if (now_ms - heard_ms > start_ms)
             return err;
         clock_sleep_ms(PAUSE_MS);
+    }
+}
+
+/* The evaluator sees the files of a chief that has ended. */
+static enum err fetch_of_chief(struct process *p, const char *file, uint8_t **data, size_t *bytes,
+                               struct errmsg *e)
+{
+    struct errmsg why;
+    log_info("asking the chief for %s (data.order: stream)", file);
+    enum err err = ask_for_file(p, file, data, bytes, e);
+    if (!err || p->cluster.role != ROLE_EVALUATOR ||
+        place_get(&p->checkpoints, file, SIZE_MAX / 2, data, bytes, &why))
+        return err;
+    p->told_over = p->nobody_came = false;
+    log_info("the one in %s is taken: %s", p->checkpoints.where, e->text);
+    return ERR_OK;
+}
+
+/* An evaluator's wait for the first checkpoint begins when the chief has read its data. Of a stream it has waited for the index. */
+static void await_chief(const struct process *p)
+{
+    enum { NAME_MS = 10000 };
+    const int64_t start_ms = (int64_t)p->job.timeouts.start_s * 1000;
+    const struct cut_reader reader = {.job = &p->job,
+                                      .cluster = &p->cluster,
+                                      .cut = CUT_READER_ANY,
+                                      .silent_ms = NAME_MS,
+                                      .start_ms = start_ms < NAME_MS ? start_ms : NAME_MS};
+    struct manifest cut;
+    struct errmsg e;
+    uint8_t *none = NULL;
+    size_t bytes;
+    if (p->cluster.role != ROLE_EVALUATOR || job_streams(&p->job))
+        return;
+    if (host_find_cut(&p->checkpoints, UINT64_MAX, &cut, &e)) {
+        if (cut_reader_file(&reader, "", &none, &bytes, &e))
+            log_debug("%s", e.text);
+        mem_free(none);
+    } else {
+        manifest_close(&cut);
     }
 }
 
@@ -179,7 +218,7 @@ static enum err load_model_and_index(struct process *p, struct errmsg *e)
                        "%s: --find_learning_rate does not read data.order: stream: add --set "
                        "data.order=shuffled, and --set data.train=.. with a part of the files",
                        job->file);
-    if (may_ask(p) && taught_learns(&job->data.csv))
+    if (!p->cluster.is_chief && !taught_given(&p->taught) && taught_learns(&job->data.csv))
         err = fetch_encoding(p, e);
     else if (p->cluster.is_chief)
         err = dataset_sample(job, taught_given(&p->taught), &seen, &p->keys, e);
@@ -437,6 +476,8 @@ enum err process_load(struct process *p, struct errmsg *e)
         bytes += bytes_of(p->job.data.eval); /* data.validation.files are in data.train */
     loading_begin(bytes, p->cluster.is_chief ? tell_loading : NULL, p);
     enum err err = load(p, e);
+    if (!err)
+        await_chief(p);
     loading_end();
     arrival_end(p->arrival);
     p->arrival = NULL;

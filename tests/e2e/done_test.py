@@ -381,10 +381,14 @@ class ReadingChiefTest(ArrivalsCase):
     def test_the_time_for_which_a_chief_reads_its_data_does_not_count_and_workers_hear_of_it(self):
         chief = self.arrival(0, chief="127.0.0.1:5")
         worker = self.say_hello(role=1, worker=1, waits=True)
+        evaluator = Process(self, [WORKER, "--job_name=evaluator", f"--ps_hosts={self.hosts}", f"--job={self.job}",
+                                   f"--output={self.out}", *self.FLAGS], "evaluator")
         for _ in range(5):  # one each second
             kind, head, _ = worker.hear()
             self.assertEqual((kind, wire.fields_of(head)), (wire.HELLO_REPLY, {17: 1}))
         self.assertIsNone(self.ps.process.poll(), self.ps.log())
+        self.assertIsNone(evaluator.process.poll(), evaluator.log())
+        evaluator.stop()
         chief.s.close()
         self.assertRegex(self.ps.wait(1).log(), r"no chief for 3 s \(timeouts.start_s\)")
 

@@ -135,7 +135,7 @@ class StreamTest(StreamCase):
                      "data.bad_rows_max": ROWS, "training.seed": SEED}
             keys = {"data.validation": text.replace("user", "C1"), "training.seed": SEED}
             want = self.train("--ps=1", "--workers=1", keys=apart, out=self.tmp / f"{way}-apart").summary()
-            for flags in (("--workers=1",),) if SHORT or SANITIZED else (("--workers=1",), ("--workers=2", "--ps=2")):
+            for flags in (("--workers=1",),) if SHORT or SANITIZED else (("--workers=1",), ("--workers=2", "--evaluator")):
                 out = self.tmp / f"{way}{len(flags)}"
                 s = self.train("--ps=1", *flags, keys=keys, out=out).summary()
                 self.assertEqual((s["digest"], s["eval"]), (want["digest"], want["eval"]), (way, flags))

@@ -172,6 +172,8 @@ static void on_ps(struct fetch *f, const Gradwire__HelloReply *m)
         end(f, err_set(f->e, ERR_CLOSED, "the chief ended the job: %s", m->failed->text));
     else if (!m->chief_address[0])
         end(f, err_set(f->e, ERR_CLOSED, "ps 0 does not report the chief's address"));
+    else if (f->file && !f->file[0])
+        end(f, err_set(f->e, ERR_CLOSED, "the chief has read its data"));
     (void)snprintf(f->chief, sizeof f->chief, "%s", m->chief_address);
     conn_close(f->conn, ERR_OK, "answered");
 }
@@ -240,6 +242,8 @@ static void on_open(struct conn *c, void *owner)
     Gradwire__Contents contents;
     f->conn = c;
     hello_make(&m, f->of->job, f->of->cluster, 0);
+    if (f->of->cluster->role == ROLE_EVALUATOR) /* no chief, and no worker of the job */
+        m.worker = WORKERS_MAX - 1;
     if (!f->dialer) {
         m.waits = true;
         dial_hello(f->ps, c, &m);

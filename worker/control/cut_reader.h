@@ -36,6 +36,7 @@ struct cut_reader {
 enum err cut_reader_fetch(const struct cut_reader *r, struct manifest *m, char **text,
                           struct errmsg *e) MUST_CHECK;
 /* A file of the chief's data (data.order: stream), CHECKPOINT_INDEX or CHECKPOINT_DATA_ENCODING, as the chief has kept it: *data
- * (mem_free), *bytes. Of *r the contents and the cut do not count. Errors: as above, but not ERR_NOTFOUND. */
+ * (mem_free), *bytes. Of *r the contents and the cut do not count. "": none is read, and ERR_CLOSED says that the chief is there, and has read its data.
+ * Errors: as above, but not ERR_NOTFOUND. */
 enum err cut_reader_file(const struct cut_reader *r, const char *file, uint8_t **data,
                          size_t *bytes, struct errmsg *e) MUST_CHECK;

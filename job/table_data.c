@@ -307,7 +307,8 @@ static const struct job_key keys[] = {
     JOB_KEY("data.bad_rows_max", U32, data.csv.bad_rows_max,
             "`csv`, `libsvm`, `parquet`, with `bad_rows: skip`: the job ends if the training files "
             "or the "
-            "evaluation files have more bad rows than this.",
+            "evaluation files have more bad rows than this. Of a stream, each process compares the "
+            "bad rows of the windows that it reads, so together they can leave out more.",
             PER_PROCESS, EXAMPLE("100"), RANGE(0, UINT32_MAX), .fallback = "1000", OF_COLUMNS),
     JOB_KEY("data.absent_columns", WORD, data.csv.absent_columns,
             "`parquet`: the effect of a column that the first file has and another one lacks. "

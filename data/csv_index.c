@@ -1,6 +1,10 @@
-/* The index of csv files, and their rows by it. A thread takes the next part, scans it without knowing in which state the reader reaches it, and joins
- * it when all earlier parts are joined. So a file is read once, in parallel, and the memory of parts is that of one for each
- * thread. A compressed file is read from its beginning by one thread, which knows the state.
+/* The index of csv files, and their rows by it. A thread takes the next part, and scans it without knowing in which state the reader
+ * reaches it; so does a worker to which the chief deals it. A part is joined when all earlier parts are. So a file is read once, in
+ * parallel, and INDEX_DEALS_MOST parts at most wait to be joined. A compressed file is read from its beginning by one thread of the
+ * chief, which knows the state.
+ *
+ * Failure modes: a worker leaves, cannot read its part or answers nonsense: its parts are dealt again. It answers late: a thread of
+ * this process that has nothing else to do scans the part, too, and the first scan counts. Each gives the same, of the same bytes.
  *
  * From different states a scan soon comes to the same one: a newline ends every row that is not in quotes, and a quote closes
  * the field of a scan that was in quotes by mistake. Then one scan does for all. Two remain in text
@@ -10,14 +14,17 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include <xxhash.h>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mem.h"
+#include "common/process/cgroup.h"
 #include "common/process/files.h"
 #include "common/process/process_state.h"
 #include "data/bytes/stream.h"
@@ -28,6 +35,7 @@
 #include "data/readers.h"
 
 _Static_assert(2 * CSV_PLACES <= TEXT_INDEX_STATES, "a state is a place and a bit");
+_Static_assert(sizeof(struct text_index_part) == INDEX_PART_BYTES, "it has no padding");
 
 enum {
     /* of a cell that are scanned in one go: few as long as there are many states */
@@ -349,42 +357,144 @@ struct build {
     size_t row_bytes;
     uint64_t every_bytes; /* of text, between two places within a member of gzip */
     pthread_mutex_t lock; /* of all below */
-    pthread_cond_t joined;
-    uint32_t next_file;
-    uint64_t next_cell, tickets, next_ticket; /* tickets: of plain files */
+    uint32_t next_file;   /* that can be compressed */
     enum err err;
     uint32_t err_file;
-    struct errmsg e; /* the first error in the order of the text */
+    struct errmsg e; /* of the first compressed file that cannot be read */
 };
 
-/* A compressed file is one part, whose cells are not known yet. */
-static uint64_t cells_to_scan(const struct text_index_file *f)
+enum { SCANNED_HERE = 0 };
+enum deal_state { DEAL_OPEN, DEAL_OUT, DEAL_DONE };
+
+/* A part that is not joined yet. */
+struct dealt {
+    enum deal_state state;
+    uint64_t by; /* as in index_deal_next; SCANNED_HERE: a thread of this process */
+    int64_t since_ms;
+    struct text_index_part part;
+};
+
+/* The index that is made now. */
+static struct {
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t changed;
+    struct text_index *x; /* NULL: none */
+    uint32_t states;      /* in which all parts can begin, except the first of a file */
+    uint32_t next_file;   /* of the part that is dealt next */
+    uint64_t next_cell;
+    uint64_t joined, end; /* parts up to `joined` are joined, and those up to `end` dealt */
+    struct dealt *dealt;  /* (INDEX_DEALS_MOST) */
+    uint64_t failed;      /* with err: the first part that could not be scanned */
+    enum err err;
+    struct errmsg e;
+    uint64_t helped_bytes; /* that others have scanned */
+    int64_t now_ms;
+    void (*wake)(void *ctx);
+    void *ctx;
+} deals = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static struct dealt *deal_at(uint64_t number)
 {
-    return f->compressed ? 1 : f->cells;
+    return &deals.dealt[number % INDEX_DEALS_MOST];
 }
 
-/* False: none is left, or an error has occurred. */
-static bool next_part(struct build *b, struct text_index_part *p, uint64_t *ticket)
+/* The next part in the order of the text. False: all are dealt. */
+static bool find_next_part(struct text_index_part *p)
 {
-    pthread_mutex_lock(&b->lock);
-    while (b->next_file < b->x->files && b->next_cell == cells_to_scan(&b->x->file[b->next_file])) {
-        b->next_file++;
-        b->next_cell = 0;
+    const struct text_index *x = deals.x;
+    while (deals.next_file < x->files && (x->file[deals.next_file].compressed ||
+                                          deals.next_cell == x->file[deals.next_file].cells)) {
+        deals.next_file++;
+        deals.next_cell = 0;
     }
-    const bool more = !b->err && b->next_file < b->x->files;
-    if (more) {
-        const struct text_index_file *f = &b->x->file[b->next_file];
-        const uint64_t left = cells_to_scan(f) - b->next_cell;
-        p->file = b->next_file;
-        p->first_cell = b->next_cell;
-        p->cells = left < TEXT_INDEX_PART_CELLS ? (uint32_t)left : TEXT_INDEX_PART_CELLS;
-        b->next_cell += p->cells;
-        *ticket = b->tickets;
-        b->tickets += !f->compressed;
-    }
-    pthread_mutex_unlock(&b->lock);
-    return more;
+    if (deals.next_file == x->files)
+        return false;
+    const uint64_t left = x->file[deals.next_file].cells - deals.next_cell;
+    p->file = deals.next_file;
+    p->first_cell = deals.next_cell;
+    p->cells = left < TEXT_INDEX_PART_CELLS ? (uint32_t)left : TEXT_INDEX_PART_CELLS;
+    return true;
 }
+
+/* All parts are joined, or one that could not be scanned is the next. */
+static bool is_made(void)
+{
+    struct text_index_part next;
+    return deals.err ? deals.joined == deals.failed
+                     : deals.joined == deals.end && !find_next_part(&next);
+}
+
+/* A part that nobody has; the next one; or one that a worker has had for too long. NULL: there is none now. */
+static struct dealt *find_deal(uint64_t by, uint64_t *number)
+{
+    for (*number = deals.joined; *number < deals.end; ++*number)
+        if (deal_at(*number)->state == DEAL_OPEN)
+            return deal_at(*number);
+    struct dealt *d = deal_at(deals.end);
+    if (deals.end - deals.joined < INDEX_DEALS_MOST && find_next_part(&d->part)) {
+        deals.next_cell += d->part.cells;
+        *number = deals.end++;
+        return d;
+    }
+    for (*number = deals.joined; by == SCANNED_HERE && *number < deals.end; ++*number) {
+        d = deal_at(*number);
+        if (d->state == DEAL_OUT && d->by != SCANNED_HERE &&
+            deals.now_ms - d->since_ms >= INDEX_DEALS_LATE_MS)
+            return d;
+    }
+    return NULL;
+}
+
+/* False: the index is made, or, for a worker, there is no part now. */
+static bool next_part(uint64_t by, struct text_index_part *p, uint64_t *number,
+                      uint64_t *file_bytes)
+{
+    struct dealt *d = NULL;
+    pthread_mutex_lock(&deals.lock);
+    while (deals.x && !is_made() && !(d = find_deal(by, number)) && by == SCANNED_HERE)
+        pthread_cond_wait(&deals.changed, &deals.lock);
+    if (d) {
+        d->state = DEAL_OUT;
+        d->by = by;
+        d->since_ms = deals.now_ms;
+        *p = d->part;
+        *file_bytes = deals.x->file[p->file].bytes;
+    }
+    pthread_mutex_unlock(&deals.lock);
+    return d != NULL;
+}
+
+/* NULL: its scan is not waited for. */
+static struct dealt *find_awaited(uint64_t number)
+{
+    bool is = deals.x && number >= deals.joined && number < deals.end;
+    return is && deal_at(number)->state == DEAL_OUT ? deal_at(number) : NULL;
+}
+
+static void fail_part(uint64_t number, enum err err, const struct errmsg *e)
+{
+    if (deals.err && number > deals.failed)
+        return;
+    deals.err = err_set(&deals.e, err, "%s", e->text);
+    deals.failed = number;
+}
+
+/* The first scan of a part counts. Join what can be joined. */
+static void join_scanned(struct dealt *d, const struct text_index_part *p)
+{
+    struct errmsg e;
+    d->part = *p;
+    d->state = DEAL_DONE;
+    while (deals.joined < deals.end && deal_at(deals.joined)->state == DEAL_DONE && !is_made()) {
+        enum err err = text_index_join(deals.x, &deal_at(deals.joined)->part, &e);
+        if (err)
+            fail_part(deals.joined, err, &e);
+        else
+            deal_at(deals.joined++)->state = DEAL_OPEN;
+    }
+}
+
+/* ---- a compressed file ---- */
 
 static bool has_failed_before(const struct build *b, uint32_t file)
 {
@@ -398,22 +508,6 @@ static void keep_error(struct build *b, uint32_t file, enum err err, const struc
     b->err = err_set(&b->e, err, "%s", e->text);
     b->err_file = file;
 }
-
-static void join_part(struct build *b, const struct text_index_part *p, uint64_t ticket,
-                      enum err err, struct errmsg *e)
-{
-    pthread_mutex_lock(&b->lock);
-    while (b->next_ticket != ticket)
-        pthread_cond_wait(&b->joined, &b->lock);
-    if (!err && !has_failed_before(b, p->file))
-        err = text_index_join(b->x, p, e);
-    keep_error(b, p->file, err, e);
-    b->next_ticket++;
-    pthread_cond_broadcast(&b->joined);
-    pthread_mutex_unlock(&b->lock);
-}
-
-/* ---- a compressed file ---- */
 
 /* Get the next cell's text, and what follows it, behind the `held` bytes. */
 static enum err next_cell(struct scan *s, size_t held, struct stream *from, uint64_t cell_bytes,
@@ -495,30 +589,145 @@ static enum err scan_compressed(struct build *b, uint32_t file, struct errmsg *e
     return err ? err_wrap(e, err, "%s: ", b->paths->path[file]) : ERR_OK;
 }
 
-static void index_compressed(struct build *b, uint32_t file)
+/* The next compressed file is read whole. False: none is left. */
+static bool index_compressed(struct build *b)
 {
     struct errmsg e = {""};
-    const enum err err = scan_compressed(b, file, &e);
+    pthread_mutex_lock(&b->lock);
+    while (b->next_file < b->x->files && !b->x->file[b->next_file].compressed)
+        b->next_file++;
+    const uint32_t file = b->next_file++;
+    const bool more = file < b->x->files;
+    pthread_mutex_unlock(&b->lock);
+    const enum err err = more ? scan_compressed(b, file, &e) : ERR_OK;
     pthread_mutex_lock(&b->lock);
     keep_error(b, file, err, &e);
     pthread_mutex_unlock(&b->lock);
+    return more;
 }
 
 static void index_parts(void *ctx, uint32_t thread)
 {
     struct build *b = ctx;
     struct text_index_part part = {0};
-    uint64_t ticket;
+    uint64_t number, file_bytes;
     (void)thread;
-    while (next_part(b, &part, &ticket)) {
-        struct errmsg e = {""};
-        if (b->x->file[part.file].compressed) {
-            index_compressed(b, part.file);
-            continue;
-        }
-        const enum err err = csv_index_scan(&part, b->x, b->paths->path[part.file], b->g, &e);
-        join_part(b, &part, ticket, err, &e);
+    while (index_compressed(b)) {
     }
+    while (next_part(SCANNED_HERE, &part, &number, &file_bytes)) {
+        struct errmsg e = {""};
+        const enum err err = csv_index_scan(&part, b->x, b->paths->path[part.file], b->g, &e);
+        pthread_mutex_lock(&deals.lock);
+        struct dealt *d = find_awaited(number);
+        if (d && err)
+            fail_part(number, err, &e);
+        if (d)
+            join_scanned(d, &part);
+        pthread_cond_broadcast(&deals.changed);
+        pthread_mutex_unlock(&deals.lock);
+    }
+}
+
+static enum err begin_deals(const struct build *b, struct errmsg *e)
+{
+    struct dealt *dealt = mem_zalloc(INDEX_DEALS_MOST, sizeof *dealt);
+    if (!dealt)
+        return err_memory(e);
+    pthread_mutex_lock(&deals.lock);
+    assert(!deals.x);
+    deals.x = b->x;
+    deals.states = states_of(b->g);
+    deals.next_file = 0;
+    deals.next_cell = 0;
+    deals.joined = deals.end; /* so no number comes again */
+    deals.dealt = dealt;
+    deals.err = ERR_OK;
+    deals.helped_bytes = 0;
+    deals.now_ms = clock_now_ms();
+    if (deals.wake)
+        deals.wake(deals.ctx);
+    pthread_mutex_unlock(&deals.lock);
+    return ERR_OK;
+}
+
+/* The error is that of the first file that has one. */
+static enum err end_deals(struct build *b, struct errmsg *e)
+{
+    pthread_mutex_lock(&deals.lock);
+    if (deals.err)
+        keep_error(b, deal_at(deals.failed)->part.file, deals.err, &deals.e);
+    deals.x = NULL;
+    mem_free(deals.dealt);
+    deals.dealt = NULL;
+    enum err err = b->err ? err_set(e, b->err, "%s", b->e.text) : ERR_OK;
+    if (deals.helped_bytes)
+        log_info("other workers have scanned %.1f MiB of data.train",
+                 (double)deals.helped_bytes / (1 << 20));
+    pthread_mutex_unlock(&deals.lock);
+    return err;
+}
+
+bool index_deal_next(uint64_t by, struct index_deal *out)
+{
+    struct text_index_part p;
+    assert(by != SCANNED_HERE);
+    if (!next_part(by, &p, &out->number, &out->file_bytes))
+        return false;
+    out->first_cell = p.first_cell;
+    out->file = p.file;
+    out->cells = p.cells;
+    return true;
+}
+
+enum err index_deal_answered(uint64_t number, const uint8_t part[INDEX_PART_BYTES],
+                             struct errmsg *e)
+{
+    struct text_index_part p;
+    uint64_t bytes = 0;
+    enum err err = ERR_OK;
+    memcpy(&p, part, sizeof p);
+    pthread_mutex_lock(&deals.lock);
+    struct dealt *d = find_awaited(number);
+    if (d &&
+        (p.file != d->part.file || p.first_cell != d->part.first_cell || p.cells != d->part.cells))
+        err = err_set(e, ERR_PROTO, "it has other cells than those that were dealt");
+    else if (d)
+        err = text_index_check(deals.x, &p, deals.states, e);
+    for (uint32_t i = 0; d && !err && i < p.cells; i++)
+        bytes += text_index_cell_size(deals.x, p.file, p.first_cell + i);
+    if (d && !err)
+        join_scanned(d, &p);
+    deals.helped_bytes += bytes;
+    pthread_cond_broadcast(&deals.changed);
+    pthread_mutex_unlock(&deals.lock);
+    loading_read(bytes);
+    return err;
+}
+
+void index_deal_left(uint64_t by)
+{
+    pthread_mutex_lock(&deals.lock);
+    for (uint64_t i = deals.joined; deals.x && i < deals.end; i++)
+        if (deal_at(i)->state == DEAL_OUT && deal_at(i)->by == by)
+            deal_at(i)->state = DEAL_OPEN;
+    pthread_cond_broadcast(&deals.changed);
+    pthread_mutex_unlock(&deals.lock);
+}
+
+void index_deals_time(int64_t now_ms)
+{
+    pthread_mutex_lock(&deals.lock);
+    deals.now_ms = now_ms;
+    pthread_cond_broadcast(&deals.changed);
+    pthread_mutex_unlock(&deals.lock);
+}
+
+void index_deals_watch(void (*wake)(void *ctx), void *ctx)
+{
+    pthread_mutex_lock(&deals.lock);
+    deals.wake = wake;
+    deals.ctx = ctx;
+    pthread_mutex_unlock(&deals.lock);
 }
 
 /* ---- rows without an end ---- */
@@ -635,12 +844,13 @@ static enum err build(struct build *b, struct pool *pool, struct errmsg *e)
     if (err)
         return err;
     b->every_bytes = compressed_bytes / PLACES;
+    err = begin_deals(b, e);
+    if (err)
+        return err;
     pthread_mutex_init(&b->lock, NULL);
-    pthread_cond_init(&b->joined, NULL);
     pool_run(pool, index_parts, b);
-    pthread_cond_destroy(&b->joined);
     pthread_mutex_destroy(&b->lock);
-    err = b->err ? err_set(e, b->err, "%s", b->e.text) : ERR_OK;
+    err = end_deals(b, e);
     uint64_t cell;
     for (uint32_t i = 0; i < x->files && !err; i++)
         if (is_endless(x, i, b->row_bytes, &cell))
@@ -757,6 +967,171 @@ enum err csv_index(struct text_index *x, const struct paths *paths, const struct
     return err;
 }
 
+static enum err refuse_size(const char *path, uint64_t here, uint64_t there, struct errmsg *e)
+{
+    return err_set(e, ERR_INPUT,
+                   "%s: it has %" PRIu64 " bytes here, and %" PRIu64
+                   " at the chief: data.train must name the same data everywhere",
+                   path, here, there);
+}
+
+/* ---- a worker that scans parts for the chief ---- */
+
+struct index_helper {
+    struct paths paths;
+    struct csv_grammar grammar;
+    struct text_index x; /* the sizes of the files here */
+    void (*answered)(void *ctx, struct index_answer *a);
+    void *ctx;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t changed;
+    bool quit;
+    uint64_t connection;
+    uint32_t first, waiting;
+    struct index_deal deal[INDEX_DEALS_MOST]; /* a ring */
+    uint32_t threads, started;
+    pthread_t thread[];
+};
+
+enum err index_helper_new(struct index_helper **out, const struct job *job, struct errmsg *e)
+{
+    const struct reading reading = {.job = job, .key = "data.train", .patterns = job->data.train};
+    const uint32_t threads = job->worker.threads ? job->worker.threads : cores_usable();
+    struct index_helper *h = mem_zalloc(1, sizeof *h + threads * sizeof *h->thread);
+    if (!h)
+        return err_memory(e);
+    h->grammar = csv_grammar_of(&job->data.csv);
+    h->threads = threads;
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->changed, NULL);
+    enum err err = reading_paths(&h->paths, &reading, e);
+    if (!err)
+        err = text_index_init(&h->x, (uint32_t)h->paths.count, TEXT_INDEX_CELL_BYTES, false, e);
+    for (uint32_t i = 0; i < h->x.files && !err; i++)
+        err = size_file(&h->x, i, h->paths.path[i], e);
+    if (err) {
+        index_helper_free(h);
+        return err_wrap(e, err, "data.train: ");
+    }
+    *out = h;
+    return ERR_OK;
+}
+
+uint32_t index_helper_threads(const struct index_helper *h)
+{
+    return h->threads;
+}
+
+static enum err scan_deal(const struct index_helper *h, const struct index_deal *d,
+                          struct text_index_part *p, struct errmsg *e)
+{
+    if (d->file >= h->x.files)
+        return err_set(e, ERR_INPUT,
+                       "data.train names %zu files here, and more at the chief: it must name the "
+                       "same data everywhere",
+                       h->paths.count);
+    const struct text_index_file *f = &h->x.file[d->file];
+    if (f->bytes != d->file_bytes)
+        return refuse_size(h->paths.path[d->file], f->bytes, d->file_bytes, e);
+    if (!d->cells || d->cells > TEXT_INDEX_PART_CELLS || d->first_cell > f->cells ||
+        d->cells > f->cells - d->first_cell)
+        return err_set(e, ERR_PROTO, "%s: it has no such cells", h->paths.path[d->file]);
+    p->file = d->file;
+    p->first_cell = d->first_cell;
+    p->cells = d->cells;
+    return csv_index_scan(p, &h->x, h->paths.path[d->file], &h->grammar, e);
+}
+
+/* Without memory there is no answer, and the part is dealt again when the chief has waited for it. */
+static void answer_deal(const struct index_helper *h, uint64_t connection,
+                        const struct index_deal *d)
+{
+    struct errmsg e;
+    struct text_index_part *p = mem_zalloc(1, sizeof *p);
+    struct index_answer *a = mem_zalloc(1, sizeof *a);
+    enum err err = p && a ? scan_deal(h, d, p, &e) : err_memory(&e);
+    if (a) {
+        a->connection = connection;
+        a->number = d->number;
+        if (err)
+            (void)snprintf(a->error, sizeof a->error, "%s", e.text);
+        else
+            memcpy(a->part, p, sizeof *p);
+        h->answered(h->ctx, a);
+    }
+    mem_free(p);
+}
+
+static void *help(void *ctx)
+{
+    struct index_helper *h = ctx;
+    pthread_mutex_lock(&h->lock);
+    while (!h->quit) {
+        if (!h->waiting) {
+            pthread_cond_wait(&h->changed, &h->lock);
+            continue;
+        }
+        const struct index_deal deal = h->deal[h->first];
+        const uint64_t connection = h->connection;
+        h->first = (h->first + 1) % INDEX_DEALS_MOST;
+        h->waiting--;
+        pthread_mutex_unlock(&h->lock);
+        answer_deal(h, connection, &deal);
+        pthread_mutex_lock(&h->lock);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return NULL;
+}
+
+enum err index_helper_start(struct index_helper *h,
+                            void (*answered)(void *ctx, struct index_answer *a), void *ctx,
+                            struct errmsg *e)
+{
+    sigset_t all, before;
+    int error = 0;
+    h->answered = answered;
+    h->ctx = ctx;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (!error && h->started < h->threads) {
+        error = pthread_create(&h->thread[h->started], NULL, help, h);
+        h->started += !error;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return h->started ? ERR_OK : err_set(e, ERR_NOMEM, "a thread: %s", strerror(error));
+}
+
+bool index_helper_scan(struct index_helper *h, uint64_t connection, const struct index_deal *deal)
+{
+    pthread_mutex_lock(&h->lock);
+    if (h->connection != connection)
+        h->waiting = 0;
+    h->connection = connection;
+    const bool fits = h->waiting < INDEX_DEALS_MOST;
+    if (fits)
+        h->deal[(h->first + h->waiting++) % INDEX_DEALS_MOST] = *deal;
+    pthread_cond_signal(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+    return fits;
+}
+
+void index_helper_free(struct index_helper *h)
+{
+    if (!h)
+        return;
+    pthread_mutex_lock(&h->lock);
+    h->quit = true;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+    for (uint32_t i = 0; i < h->started; i++)
+        (void)pthread_join(h->thread[i], NULL);
+    pthread_cond_destroy(&h->changed);
+    pthread_mutex_destroy(&h->lock);
+    text_index_close(&h->x);
+    paths_close(&h->paths);
+    mem_free(h);
+}
+
 /* The times of another host's files say nothing here. */
 static enum err find_here(struct text_index_file *f, const char *path, struct errmsg *e)
 {
@@ -773,10 +1148,7 @@ static enum err find_here(struct text_index_file *f, const char *path, struct er
     f->modified_ns = modified_ns(&st);
     if ((uint64_t)st.st_size == f->stored_bytes)
         return ERR_OK;
-    return err_set(e, ERR_INPUT,
-                   "%s: it has %" PRIu64 " bytes here, and %" PRIu64
-                   " at the chief: data.train must name the same data everywhere",
-                   path, (uint64_t)st.st_size, f->stored_bytes);
+    return refuse_size(path, (uint64_t)st.st_size, f->stored_bytes, e);
 }
 
 enum err csv_index_of_chief(struct text_index *x, const struct paths *paths,

@@ -211,6 +211,57 @@ static inline bool dataset_holds_stream(const struct job *job)
 enum err dataset_hold_stream(struct dataset *d, struct dataset *train, uint32_t classes,
                              struct errmsg *e) MUST_CHECK;
 
+/* ---- csv_index.c: the index of text is scanned in parts, which the chief deals to workers, too ---- */
+
+enum {
+    INDEX_PART_BYTES =
+        4392, /* of a scanned part (struct text_index_part), in the order of the machine */
+    INDEX_DEALS_MOST = 256, /* parts that are dealt and not joined */
+    INDEX_DEALS_LATE_MS = 3000
+};
+
+/* A part that is to be scanned: cells of a file of data.train, by its place among them. */
+struct index_deal {
+    uint64_t number, file_bytes, first_cell;
+    uint32_t file, cells;
+};
+
+/* In the chief. The next part for a worker; `by`: a number that the caller gives its connection, not 0. False: there is none now.
+ * Thread: any, as of all of these. */
+bool index_deal_next(uint64_t by, struct index_deal *out);
+/* A worker has scanned part `number`. The first scan of a part counts, and others are dropped. Errors: ERR_PROTO: it has impossible
+ * values, and is not used. */
+enum err index_deal_answered(uint64_t number, const uint8_t part[INDEX_PART_BYTES],
+                             struct errmsg *e) MUST_CHECK;
+/* The parts that it has not answered are dealt again. */
+void index_deal_left(uint64_t by);
+/* Call it about each second, as long as a worker has parts: one that has had a part for INDEX_DEALS_LATE_MS is not waited for, when a
+ * thread of the chief has nothing else to do. */
+void index_deals_time(int64_t now_ms);
+/* Call `wake` when there are parts; it must not wait, and deal none. NULL: call nothing any more. */
+void index_deals_watch(void (*wake)(void *ctx), void *ctx);
+
+/* Scans parts of the index for a chief, with threads of its own. */
+struct index_helper;
+struct index_answer {
+    uint64_t connection, number;
+    char error[512]; /* "": it is scanned */
+    uint8_t part[INDEX_PART_BYTES];
+};
+/* Opens the files of data.train once. Owns: index_helper_free. Errors: ERR_INPUT: a file that cannot be read, or is compressed; ERR_NOMEM.
+ * They name the file. */
+enum err index_helper_new(struct index_helper **out, const struct job *job,
+                          struct errmsg *e) MUST_CHECK;
+uint32_t index_helper_threads(const struct index_helper *h);
+/* Start the threads. They call `answered`, which owns the answer (mem_free). */
+enum err index_helper_start(struct index_helper *h,
+                            void (*answered)(void *ctx, struct index_answer *a), void *ctx,
+                            struct errmsg *e) MUST_CHECK;
+/* Scan it, later; parts of other connections are forgotten. False: too many wait. */
+bool index_helper_scan(struct index_helper *h, uint64_t connection, const struct index_deal *deal);
+/* Ends the threads. NULL: nothing to do. */
+void index_helper_free(struct index_helper *h);
+
 /* The label of a row outside a table. */
 static inline float dataset_label(const struct dataset *d, uint64_t row)
 {

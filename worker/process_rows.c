@@ -292,13 +292,16 @@ static enum err find_taught(struct process *p, struct errmsg *e)
     return taught_find(&p->taught, &p->job, p->output, &p->checkpoints, base, e);
 }
 
-static void begin_arrival(struct process *p)
+/* helper: takes it; NULL: none. */
+static void begin_arrival(struct process *p, struct index_helper *helper)
 {
     const struct cluster *c = &p->cluster;
     bool leads =
         c->is_chief && !c->alone && c->n_ps && p->listen_fd >= 0 && !p->flags.find_learning_rate;
     if (leads || process_may_rest(p))
-        p->arrival = arrival_begin(&p->job, c, p->http_fd, leads ? p->listen_fd : -1);
+        p->arrival = arrival_begin(&p->job, c, p->http_fd, leads ? p->listen_fd : -1, helper);
+    else
+        index_helper_free(helper);
 }
 
 /* If the rows have fewer words than the model has features, use the encoding of the chief's last cut. Errors:
@@ -320,7 +323,7 @@ static enum err fit_rows(struct process *p, struct errmsg *e)
         return err_set(e, got, "%s", why.text);
     if (got)
         return err;
-    begin_arrival(p);
+    begin_arrival(p, NULL);
     dataset_close(&p->data);
     return dataset_load_given(&p->data, &p->job, taught_given(&p->taught), model_classes(p->model),
                               e);
@@ -332,9 +335,15 @@ static enum err load_rows(struct process *p, struct errmsg *e)
     enum err err = find_taught(p, e); /* a chief holds DIR from here on */
     if (err)
         return err;
-    if (p->cluster.is_chief ||
-        !job_streams(&p->job)) /* others ask ps 0 and the chief by themselves */
-        begin_arrival(p);
+    struct index_helper *helper = NULL;
+    const bool waits = job_streams(&p->job) && !p->cluster.is_chief; /* for the chief's index */
+    const bool helps = waits && p->job.data.format == DATA_CSV && process_may_rest(p);
+    if (helps)
+        err = index_helper_new(&helper, &p->job, e);
+    if (err)
+        return err;
+    if (helps || !waits)
+        begin_arrival(p, helper);
     err = load_model_and_data(p, e);
     if (!err)
         err = fit_rows(p, e);

@@ -76,6 +76,8 @@ enum frame_to {
     X(VITALS, vitals, 61, FRAME_TO_CHIEF)                                                          \
     X(UNREACHED, unreached, 62, FRAME_TO_CHIEF)                                                    \
     X(PARK, park, 63, FRAME_TO_WORKER)                                                             \
+    X(INDEX_DEAL, index_deal, 64, FRAME_TO_WORKER)                                                 \
+    X(INDEX_PART, index_part, 65, FRAME_TO_CHIEF)                                                  \
     X(STORE_PUT, store_put, 70, FRAME_TO_CHIEF)                                                    \
     X(STORE_GET, store_get, 71, FRAME_TO_CHIEF)                                                    \
     X(STORE_ANSWER, store_answer, 72, FRAME_TO_PS)

@@ -72,6 +72,29 @@ static bool can_be_seen(const struct text_index_seen *seen, uint32_t bytes, uint
             seen->lines_before <= seen->first);
 }
 
+enum err text_index_check(const struct text_index *x, const struct text_index_part *p,
+                          uint32_t states, struct errmsg *e)
+{
+    const struct text_index_file *f = p->file < x->files ? &x->file[p->file] : NULL;
+    if (!f || !p->cells || p->cells > TEXT_INDEX_PART_CELLS || p->first_cell > f->cells ||
+        p->cells > f->cells - p->first_cell)
+        return err_set(e, ERR_PROTO, "it has cells that no file has");
+    if (p->starts != (p->first_cell ? states : 1))
+        return err_set(e, ERR_PROTO, "it is scanned from other states");
+    for (uint32_t state = 0; state < TEXT_INDEX_STATES; state++) {
+        if (!(p->starts >> state & 1))
+            continue;
+        bool can = p->end[state] < TEXT_INDEX_STATES && states >> p->end[state] & 1;
+        for (uint32_t i = 0; i < p->cells && can; i++)
+            can =
+                can_be_seen(&p->cell[i].seen[state],
+                            text_index_cell_size(x, p->file, p->first_cell + i), p->cell[i].lines);
+        if (!can)
+            return err_set(e, ERR_PROTO, "it has impossible counts or states");
+    }
+    return ERR_OK;
+}
+
 static enum err check_part(const struct text_index *x, const struct text_index_part *p,
                            struct errmsg *e)
 {

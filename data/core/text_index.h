@@ -35,9 +35,11 @@ struct text_index_part {
     uint64_t first_cell;
     uint32_t starts;                /* bits: the states from which it was scanned */
     uint8_t end[TEXT_INDEX_STATES]; /* the state behind the part, for each of them */
+    uint32_t zero;                  /* so that no byte of a part has an unknown value */
     struct {
         uint64_t sum;   /* XXH3 of its bytes */
         uint32_t lines; /* newlines */
+        uint32_t zero;
         struct text_index_seen seen[TEXT_INDEX_STATES];
     } cell[TEXT_INDEX_PART_CELLS];
 };
@@ -83,6 +85,10 @@ enum err text_index_add(struct text_index *x, uint32_t file, uint32_t bytes,
                         struct errmsg *e) MUST_CHECK;
 /* The bytes of a cell: the last one of a file can be short. */
 uint32_t text_index_cell_size(const struct text_index *x, uint32_t file, uint64_t cell);
+/* A peer's part, of any cells: text_index_join takes it in each state. states: bits of those in which a file can be at a byte; the first
+ * is 0. Errors: ERR_PROTO: it has impossible values. */
+enum err text_index_check(const struct text_index *x, const struct text_index_part *p,
+                          uint32_t states, struct errmsg *e) MUST_CHECK;
 /* Add the next cells of a file; *p can be a peer's. Errors: ERR_PROTO: they are not the next ones, were not scanned from the state
  * that the file is in, or have impossible values. */
 enum err text_index_join(struct text_index *x, const struct text_index_part *p,

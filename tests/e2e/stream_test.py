@@ -358,9 +358,11 @@ class LargeTest(StreamCase):
         self.bytes = sum((self.tmp / f"day-{day}.csv").stat().st_size for day in range(3))
 
     def watch(self, job):
-        """For each process: what it has read by the kernel's count, and its most memory in KiB, taken while it is there."""
-        read, memory = {}, {}
+        """For each process: what it has read by the kernel's count, in all and when the index was made, and its most memory in KiB,
+        taken while it is there."""
+        read, memory, indexed = {}, {}, None
         while job.process.poll() is None:
+            is_indexed = not indexed and "whose numbers teach" in job.logs()
             for name, pid in job.pids().items():
                 try:
                     bytes_read = pathlib.Path(f"/proc/{pid}/io").read_text()
@@ -369,24 +371,34 @@ class LargeTest(StreamCase):
                     memory[name] = int(status.split("VmHWM:")[1].split()[0])
                 except (OSError, IndexError):
                     pass  # it has ended
+            if is_indexed:
+                indexed = dict(read)  # the workers wait now for the chief, which learns
             time.sleep(0.01)
         job.wait()
-        return read, memory
+        return read, memory, indexed
 
     def test_each_process_reads_its_part_and_holds_its_windows(self):
         keys = {"training.epochs": 1, "training.batch_size": 400, "data.window": 4096, "data.memory_mb": 4}
-        digests = set()
+        digests, indexes = set(), set()
         for workers in (1, 2, 4):
             job = self.launch("--ps=1", f"--workers={workers}", *slow(0.01, workers), keys=keys, out=self.tmp / f"{workers}")
-            read, memory = self.watch(job)
+            read, memory, indexed = self.watch(job)
             digests.add(job.summary()["digest"])
+            indexes.add((job.out / "checkpoints/data.index").read_bytes())
             parts = [round(read[f"worker-{i}"] / self.bytes, 2) for i in range(workers)]
-            # the chief alone looks at the beginning, indexes, and learns; a window is read with the cells at its ends
+            # the chief alone looks at the beginning and learns; a window is read with the cells at its ends, and each
+            # scans parts of the index
             for part in parts[1:]:
-                self.assertLess(part, 1.6 / workers)
+                self.assertLess(part, 3 / workers)
             self.assertLess(parts[0], 2 + 1.6 + 32e6 / self.bytes)
+            scanned = [indexed[f"worker-{i}"] for i in range(1, workers)]
+            said = job.logs().split("other workers have scanned ")[1:]
+            self.assertAlmostEqual(sum(scanned), sum(float(one.split()[0]) for one in said) * (1 << 20), delta=2e6 * workers)
+            for part in scanned:
+                self.assertGreater(part, 0.015 * self.bytes)
+            self.assertLess(sum(scanned), 0.98 * self.bytes)
             self.assertLess(max(memory[f"worker-{i}"] for i in range(workers)), 80 << 10)
-        self.assertEqual(len(digests), 1)
+        self.assertEqual((len(digests), len(indexes)), (1, 1))
 
     def test_a_window_that_is_leased_is_read_by_one_process(self):
         keys = {"training.epochs": 1, "training.batch_size": 400, "training.update": "async", "data.window": 4096, "data.memory_mb": 4}

@@ -5,6 +5,9 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +16,7 @@
 
 #include <xxhash.h>
 
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "common/process/files.h"
@@ -579,6 +583,165 @@ static void parts_that_do_not_fit_are_refused(void **state)
     text_index_close(&x);
 }
 
+static void a_peer_s_part_has_no_impossible_value_in_any_state(void **state)
+{
+    (void)state;
+    enum { STATES = 1 | 1 << 4 };
+    struct text_index x;
+    struct errmsg e;
+    assert_int_equal(text_index_init(&x, 1, 64, false, &e), ERR_OK);
+    assert_int_equal(text_index_size(&x, 0, 200, 0, &e), ERR_OK);
+    const struct text_index_part good = {
+        .cells = 2, .first_cell = 2, .starts = STATES, .end = {[4] = 4}, .cell = {{.lines = 3}}};
+    struct text_index_part bad[] = {good, good, good, good, good, good, good, good, good};
+    bad[0].file = 1;
+    bad[1].first_cell = 3;
+    bad[2].first_cell = 5;
+    bad[3].cells = 0;
+    bad[4].cells = TEXT_INDEX_PART_CELLS + 1;
+    bad[5].starts = 1;
+    bad[6].end[4] = 1;
+    bad[7].cell[1].seen[4].rows = 9; /* of 8 bytes */
+    bad[8].first_cell = 0;
+    assert_int_equal(text_index_check(&x, &good, STATES, &e), ERR_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (text_index_check(&x, &bad[i], STATES, &e) != ERR_PROTO)
+            fail_msg("case %zu", i);
+    bad[8].starts = 1;
+    assert_int_equal(text_index_check(&x, &bad[8], STATES, &e), ERR_OK);
+    text_index_close(&x);
+}
+
+/* ---- parts that are dealt ---- */
+
+/* A worker that scans what it gets, leaves, answers nonsense, or comes too late. */
+struct dealt_worker {
+    pthread_t thread;
+    const struct fixture *f;
+    const struct csv_grammar *g;
+    const struct text_index *x; /* its own */
+    uint64_t run, by, parts;
+    atomic_bool quit;
+};
+
+/* By as much as a worker may have a part. */
+static int64_t later_ms(void)
+{
+    static atomic_uint calls;
+    return clock_now_ms() + INDEX_DEALS_LATE_MS * (int64_t)++calls;
+}
+
+static void *work(void *ctx)
+{
+    struct dealt_worker *w = ctx;
+    for (uint64_t i = 0; !w->quit; i++) {
+        struct index_deal deal;
+        struct errmsg e = {""};
+        if (!index_deal_next(w->by, &deal)) {
+            index_deals_time(later_ms()); /* for parts that it has and never answers */
+            sched_yield();
+            continue;
+        }
+        struct text_index_part p = {
+            .file = deal.file, .first_cell = deal.first_cell, .cells = deal.cells};
+        uint8_t bytes[INDEX_PART_BYTES];
+        assert_int_equal(deal.file_bytes, w->x->file[p.file].bytes);
+        assert_int_equal(csv_index_scan(&p, w->x, w->f->paths.path[p.file], w->g, &e), ERR_OK);
+        switch (rng_u64(w->run, 100 * w->by + i) % 8) {
+        case 0: /* it is lost, and what it says is not waited for */
+            index_deal_left(w->by);
+            break;
+        case 1:
+            p.cells++;
+            memcpy(bytes, &p, sizeof p);
+            p.cells--;
+            if (index_deal_answered(deal.number, bytes, &e)) /* else the other one was late */
+                assert_non_null(strstr(e.text, "other cells than those that were dealt"));
+            p.starts = 0;
+            memcpy(bytes, &p, sizeof p);
+            if (index_deal_answered(deal.number, bytes, &e))
+                assert_non_null(strstr(e.text, "it is scanned from other states"));
+            index_deal_left(w->by);
+            break;
+        case 2: /* never */
+            index_deals_time(later_ms());
+            break;
+        case 3: /* too late, perhaps */
+            index_deals_time(later_ms());
+            clock_sleep_ms(1);
+            /* fall through */
+        default:
+            memcpy(bytes, &p, sizeof p);
+            assert_int_equal(index_deal_answered(deal.number, bytes, &e), ERR_OK);
+            w->parts++;
+        }
+    }
+    index_deal_left(w->by);
+    return NULL;
+}
+
+static void an_index_is_the_same_bytes_with_workers_that_scan_parts_of_it(void **state)
+{
+    (void)state;
+    enum { DEALT_RUNS = 60, WORKERS = 2 };
+    struct fixture f;
+    char *text = malloc(MOST);
+    uint64_t parts = 0;
+    assert_non_null(text);
+    setup(&f, 2);
+    for (uint64_t run = 0; run < DEALT_RUNS; run++) {
+        struct csv_grammar g = random_grammar(run);
+        struct dealt_worker w[WORKERS];
+        struct text_index alone;
+        uint8_t *want, *got;
+        size_t want_bytes, bytes;
+        const uint64_t cell_bytes = 8 + rng_u64(run, 0) % 60;
+        for (uint64_t i = 0; i < 3; i++)
+            put(&f, text, random_text(text, i == 1 ? MOST : 600, run * FILES_MOST + i, &g));
+        const enum err expected = indexes(&f, &g, false, cell_bytes);
+        struct errmsg why = f.e;
+        if (expected) { /* a quote is open at the end: sizes alone, for the workers */
+            assert_int_equal(text_index_init(&f.x, 3, cell_bytes, false, &f.e), ERR_OK);
+            struct stat st;
+            for (uint32_t i = 0; i < 3; i++)
+                assert_int_equal(stat(f.paths.path[i], &st) |
+                                     (int)text_index_size(&f.x, i, (uint64_t)st.st_size,
+                                                          st.st_mtim.tv_sec * INT64_C(1000000000) +
+                                                              st.st_mtim.tv_nsec,
+                                                          &f.e),
+                                 0);
+        }
+        alone = f.x;
+        for (size_t i = 0; i < WORKERS; i++) {
+            w[i] = (struct dealt_worker){.f = &f, .g = &g, .x = &alone, .run = run, .by = i + 1};
+            assert_int_equal(pthread_create(&w[i].thread, NULL, work, &w[i]), 0);
+        }
+        const enum err err = indexes(&f, &g, false, cell_bytes);
+        for (size_t i = 0; i < WORKERS; i++) {
+            w[i].quit = true;
+            pthread_join(w[i].thread, NULL);
+            parts += w[i].parts;
+        }
+        assert_int_equal(err, expected);
+        if (err) {
+            assert_string_equal(f.e.text, why.text);
+            f.x = alone;
+        } else {
+            assert_int_equal(text_index_pack(&alone, 1, &want, &want_bytes, &f.e), ERR_OK);
+            assert_int_equal(text_index_pack(&f.x, 1, &got, &bytes, &f.e), ERR_OK);
+            assert_int_equal(bytes, want_bytes);
+            assert_memory_equal(got, want, bytes);
+            mem_free(got);
+            mem_free(want);
+            text_index_close(&alone);
+        }
+        forget(&f);
+    }
+    assert_in_range(parts, DEALT_RUNS, UINT64_MAX);
+    teardown(&f);
+    free(text);
+}
+
 /* ---- as bytes, and kept in a file ---- */
 
 static void an_index_is_the_same_from_its_bytes(void **state)
@@ -855,6 +1018,8 @@ int main(void)
         cmocka_unit_test(the_first_error_in_the_order_of_files_is_told),
         cmocka_unit_test(a_file_that_changes_after_its_size_was_taken_is_refused),
         cmocka_unit_test(parts_that_do_not_fit_are_refused),
+        cmocka_unit_test(a_peer_s_part_has_no_impossible_value_in_any_state),
+        cmocka_unit_test(an_index_is_the_same_bytes_with_workers_that_scan_parts_of_it),
         cmocka_unit_test(an_index_is_the_same_from_its_bytes),
         cmocka_unit_test(bytes_with_one_that_differs_are_refused),
         cmocka_unit_test(damaged_bytes_are_refused_or_find_rows_within_their_files),

@@ -20,11 +20,16 @@
 #include "common/peers/hello.h"
 #include "common/process/process_state.h"
 #include "common/serve/vitals.h"
+#include "data/dataset.h"
 
 enum {
-    DOUBT_MS = 3000,    /* without a connection: the chief at this address may have died */
-    REFUSED_MS = 10000, /* after a refusal */
+    DOUBT_MS = 3000,         /* without a connection: the chief at this address may have died */
+    REFUSED_MS = 10000,      /* after a refusal */
+    INDEX_THREADS_MOST = 64, /* of a worker that count */
+    INDEX_AHEAD = 2          /* parts of the index that a thread has: one is on its way */
 };
+
+enum { LETTER_QUIT, LETTER_INDEX /* there are parts */, LETTER_ANSWER /* a struct index_answer */ };
 
 /* A ps but the first hears from the chief only that it reads its data. */
 struct announced {
@@ -42,6 +47,10 @@ struct arrived {
     bool greeted; /* its hello is accepted */
     bool arrives; /* it is an arrival, of this worker */
     uint32_t worker;
+    uint64_t number;         /* of the connection */
+    uint32_t threads, dealt; /* of the index: it scans with these; parts that it has not answered */
+    uint64_t part_bytes;
+    uint8_t part[INDEX_PART_BYTES];
     struct greeting greeting;
     struct pending_conn pending;
     ProtobufCMessage *message;
@@ -53,7 +62,9 @@ struct arrival {
     int http_fd;
     Gradwire__Hello *hello; /* owned */
     struct loop loop;
-    struct mailbox in; /* any letter stops the thread */
+    struct mailbox in;
+    struct index_helper *helper; /* a worker's; NULL: none */
+    uint64_t connections;        /* to the chief; of a chief, from workers */
     struct loop_timer tick;
     pthread_t pthread;
     struct dialer *ps, *chief;
@@ -68,6 +79,7 @@ struct arrival {
     struct job job;              /* as it was before the data are read; its texts are borrowed */
     struct listener listener;
     bool listening;
+    uint8_t no_index[WORKERS_MAX / 8 + 1]; /* bits: this worker gets no more parts of the index */
     struct pending pending;
     struct arrived *arrived;
 };
@@ -80,7 +92,7 @@ static void arrival_tell(const struct arrival *a)
     struct vitals_note note;
     struct loading now;
     Gradwire__Loading loading = GRADWIRE__LOADING__INIT;
-    if (!loading_now(&now))
+    if (a->helper || !loading_now(&now)) /* a helper reads what the chief deals */
         return;
     loading.bytes = now.bytes;
     loading.of_bytes = now.of_bytes;
@@ -101,6 +113,39 @@ static enum err arrival_on_head(struct conn *c, void *owner, const struct frame 
     return a->message ? ERR_OK : ERR_PROTO;
 }
 
+static enum err arrival_on_deal(struct arrival *a, const Gradwire__IndexDeal *m)
+{
+    const struct index_deal deal = {.number = m->number,
+                                    .file_bytes = m->file_bytes,
+                                    .first_cell = m->first_cell,
+                                    .file = m->file,
+                                    .cells = m->cells};
+    if (!a->to_chief || !a->greeted || !a->helper)
+        return ERR_PROTO;
+    return index_helper_scan(a->helper, a->connections, &deal) ? ERR_OK : ERR_PROTO;
+}
+
+static void arrival_answer(struct arrival *a, const struct index_answer *answer)
+{
+    Gradwire__IndexPart m = GRADWIRE__INDEX_PART__INIT;
+    if (!a->conn || !a->to_chief || answer->connection != a->connections)
+        return;
+    m.number = answer->number;
+    m.error = (char *)answer->error;
+    msg_send(a->conn, FRAME_INDEX_PART, &m.base, answer->part,
+             answer->error[0] ? 0 : sizeof answer->part);
+    conn_copy_out(a->conn, answer->part, sizeof answer->part);
+}
+
+/* Thread: one of the helper's. */
+static void arrival_on_answer(void *ctx, struct index_answer *answer)
+{
+    struct arrival *a = ctx;
+    const struct mail m = {.type = LETTER_ANSWER, .data = answer, .free = mem_free};
+    enum err err = mailbox_post(&a->in, &m); /* the chief deals far less than fits */
+    (void)err;
+}
+
 static void arrival_ask_later(struct arrival *a, int64_t ms)
 {
     if (a->chief)
@@ -119,6 +164,8 @@ static enum err arrival_on_frame(struct conn *c, void *owner)
     a->message = NULL;
     if (a->type == FRAME_REFUSE) {
         conn_close(c, ERR_REFUSED, "refused");
+    } else if (a->type == FRAME_INDEX_DEAL) {
+        err = arrival_on_deal(a, (const Gradwire__IndexDeal *)m);
     } else if (a->type != FRAME_HELLO_REPLY) {
         err = ERR_PROTO;
     } else if (a->to_chief) {
@@ -176,6 +223,7 @@ static void arrival_on_open(struct conn *c, void *owner)
     struct arrival *a = owner;
     a->conn = c;
     a->greeted = false;
+    a->connections++;
     a->hello->idle = !a->to_chief;
     dial_hello(a->to_chief ? a->chief : a->ps, c, a->hello);
 }
@@ -269,16 +317,81 @@ void arrival_note(uint32_t worker, const Gradwire__Loading *m)
     loading_hear(worker, m ? &now : NULL);
 }
 
+/* Give it a part of the index. False: there is none now, or it has enough. */
+static bool arrived_deal(struct arrived *one)
+{
+    struct index_deal deal;
+    Gradwire__IndexDeal m = GRADWIRE__INDEX_DEAL__INIT;
+    if (one->dealt >= INDEX_AHEAD * one->threads || conn_closed(one->conn) ||
+        !index_deal_next(one->number, &deal))
+        return false;
+    m.number = deal.number;
+    m.file = deal.file;
+    m.file_bytes = deal.file_bytes;
+    m.first_cell = deal.first_cell;
+    m.cells = deal.cells;
+    one->dealt++;
+    msg_send(one->conn, FRAME_INDEX_DEAL, &m.base, NULL, 0);
+    return true;
+}
+
+/* In turn, so that each worker gets some of few parts. */
+static void arrivals_deal(const struct arrival *a)
+{
+    bool dealt;
+    do {
+        dealt = false;
+        for (struct arrived *one = a->arrived; one; one = one->next)
+            dealt |= arrived_deal(one);
+    } while (dealt);
+}
+
+/* Its parts are for others. */
+static void arrived_deal_no_more(struct arrived *one)
+{
+    struct arrival *a = one->of;
+    a->no_index[one->worker / 8] |= (uint8_t)(1 << one->worker % 8);
+    one->threads = 0;
+    index_deal_left(one->number);
+    arrivals_deal(a);
+}
+
+static enum err arrived_on_part(struct arrived *one, const Gradwire__IndexPart *m)
+{
+    char name[WORKER_NAME_BYTES];
+    struct errmsg e;
+    if (!one->dealt || (one->part_bytes == 0) != (m->error[0] != '\0'))
+        return ERR_PROTO;
+    one->dealt--;
+    (void)worker_name(name, one->worker, one->of->cluster->separate_chief);
+    if (m->error[0] && one->threads) {
+        log_warn("%s cannot scan its part of data.train, and others do: %.400s", name, m->error);
+        arrived_deal_no_more(one);
+    }
+    if (m->error[0])
+        return ERR_OK;
+    if (index_deal_answered(m->number, one->part, &e)) {
+        log_warn("%s: its part of the index of data.train is refused: %s", name, e.text);
+        arrived_deal_no_more(one);
+        return ERR_PROTO;
+    }
+    arrivals_deal(one->of);
+    return ERR_OK;
+}
+
 static enum err arrived_on_head(struct conn *c, void *owner, const struct frame *f,
                                 const uint8_t *head)
 {
     struct arrived *one = owner;
     enum err err = one->greeted ? ERR_OK : greeting_on_head(&one->greeting, c, f, head);
-    if (one->greeted && (f->body_bytes || !one->arrives || f->type != FRAME_VITALS))
+    if (one->greeted &&
+        (!one->arrives || (f->type != FRAME_VITALS && f->type != FRAME_INDEX_PART) ||
+         (f->body_bytes && (f->type != FRAME_INDEX_PART || f->body_bytes != INDEX_PART_BYTES))))
         err = ERR_PROTO;
     if (err)
         return err;
     one->type = f->type;
+    one->part_bytes = f->body_bytes;
     one->message = msg_unpack(f->type, head, f->head_bytes);
     return one->message ? ERR_OK : ERR_PROTO;
 }
@@ -287,13 +400,18 @@ static enum err arrived_on_space(struct conn *c, void *owner, uint64_t at, uint6
                                  size_t *bytes)
 {
     (void)c;
-    return greeting_on_space(&((struct arrived *)owner)->greeting, at, left, p, bytes);
+    struct arrived *one = owner;
+    if (!one->greeted)
+        return greeting_on_space(&one->greeting, at, left, p, bytes);
+    *p = one->part + at;
+    *bytes = (size_t)left;
+    return ERR_OK;
 }
 
 /* All but arrivals and doctors wait, as in the backlog, until the chief has read its data. */
 static void arrived_hello(struct arrived *one, const Gradwire__Hello *m)
 {
-    const struct arrival *a = one->of;
+    struct arrival *a = one->of;
     const struct hello_host host = {.job = &a->job, .cluster = a->cluster, .uuid = ""};
     Gradwire__HelloReply reply = GRADWIRE__HELLO_REPLY__INIT;
     if (!greeting_taken(&one->greeting, one->conn, &host, m))
@@ -307,8 +425,15 @@ static void arrived_hello(struct arrived *one, const Gradwire__Hello *m)
     else if (!one->arrives)
         return;
     msg_send(one->conn, FRAME_HELLO_REPLY, &reply.base, NULL, 0);
-    if (!one->arrives)
+    if (!one->arrives) {
         conn_finish(one->conn, ERR_CLOSED, "the doctor's visit is over");
+        return;
+    }
+    conn_limits(one->conn, GREETING_HEAD_MAX, INDEX_PART_BYTES);
+    if (!(a->no_index[m->worker / 8] >> m->worker % 8 & 1))
+        one->threads =
+            m->index_threads < INDEX_THREADS_MOST ? m->index_threads : INDEX_THREADS_MOST;
+    arrivals_deal(a);
 }
 
 static enum err arrived_on_frame(struct conn *c, void *owner)
@@ -316,13 +441,16 @@ static enum err arrived_on_frame(struct conn *c, void *owner)
     (void)c;
     struct arrived *one = owner;
     ProtobufCMessage *m = one->message;
+    enum err err = ERR_OK;
     one->message = NULL;
-    if (one->greeted)
-        arrival_note(one->worker, ((const Gradwire__Vitals *)m)->loading);
-    else
+    if (!one->greeted)
         arrived_hello(one, (const Gradwire__Hello *)m);
+    else if (one->type == FRAME_INDEX_PART)
+        err = arrived_on_part(one, (const Gradwire__IndexPart *)m);
+    else
+        arrival_note(one->worker, ((const Gradwire__Vitals *)m)->loading);
     msg_free(m);
-    return ERR_OK;
+    return err;
 }
 
 static void arrived_on_close(struct conn *c, void *owner, enum err code, const char *why)
@@ -331,6 +459,7 @@ static void arrived_on_close(struct conn *c, void *owner, enum err code, const c
     struct arrived *one = owner;
     struct arrival *a = one->of;
     LIST_REMOVE(a->arrived, one);
+    index_deal_left(one->number);
     pending_conn_leave(&one->pending);
     if (one->arrives) /* the next one of this worker tells again within a second */
         arrival_note(one->worker, NULL);
@@ -362,10 +491,20 @@ static void arrived_accept(void *owner, int fd, const char *peer)
         return;
     }
     one->of = a;
+    one->number = ++a->connections;
     one->next = a->arrived;
     a->arrived = one;
     pending_add(&a->pending, &one->pending, one->conn);
     greeting_begin(&one->greeting, one->conn);
+}
+
+/* Thread: the one that makes the index. */
+static void arrival_wake(void *ctx)
+{
+    struct arrival *a = ctx;
+    const struct mail m = {.type = LETTER_INDEX};
+    enum err err = mailbox_post(&a->in, &m); /* otherwise the next tick deals */
+    (void)err;
 }
 
 static enum err arrival_listen(struct arrival *a, int listen_fd)
@@ -377,6 +516,8 @@ static enum err arrival_listen(struct arrival *a, int listen_fd)
     enum err err = listen_start(&a->listener, &a->loop, fd, LISTEN_OPEN_MAX, arrived_accept, a);
     a->listener.shed = arrived_shed;
     a->listening = err == ERR_OK;
+    if (a->listening)
+        index_deals_watch(arrival_wake, a);
     return err;
 }
 
@@ -386,8 +527,11 @@ static void arrival_on_tick(void *arg)
 {
     struct arrival *a = arg;
     int64_t now = clock_now_ms();
-    if (a->listening)
+    if (a->listening) {
         pending_tick(&a->pending, now);
+        index_deals_time(now);
+        arrivals_deal(a);
+    }
     if (a->conn && a->greeted)
         arrival_tell(a);
     else if (!a->conn && a->to_chief && now - a->dialed_ms > DOUBT_MS)
@@ -398,9 +542,13 @@ static void arrival_on_tick(void *arg)
 
 static void arrival_on_letter(void *arg, struct mail *m)
 {
-    (void)m;
     struct arrival *a = arg;
-    loop_stop(&a->loop);
+    if (m->type == LETTER_INDEX)
+        arrivals_deal(a);
+    else if (m->type == LETTER_ANSWER)
+        arrival_answer(a, m->data);
+    else
+        loop_stop(&a->loop);
 }
 
 static void *arrival_run(void *arg)
@@ -415,8 +563,11 @@ static void *arrival_run(void *arg)
     if (a->conn)
         conn_close(a->conn, ERR_CLOSED, "the data are read");
     announced_end(a);
-    for (struct arrived *one = a->arrived; one; one = one->next)
+    for (struct arrived *one = a->arrived; one; one = one->next) {
+        index_deal_left(one->number);
+        one->threads = 0;
         conn_close(one->conn, ERR_CLOSED, "the chief has read its data");
+    }
     return NULL;
 }
 
@@ -427,8 +578,11 @@ static void arrival_release(struct arrival *a)
     a->ps = NULL;
     announced_end(a);
     loop_timer_stop(&a->tick);
-    if (a->listening)
+    index_helper_free(a->helper);
+    if (a->listening) {
+        index_deals_watch(NULL, NULL);
         listen_close(&a->listener);
+    }
     a->listening = false;
     mailbox_close(&a->in);
     loop_close(&a->loop); /* closes the connections */
@@ -449,13 +603,15 @@ static enum err arrival_start(struct arrival *a, int listen_fd, struct errmsg *e
     dial_start(a->ps);
     if (!err && a->cluster->is_chief)
         err = announced_begin(a, e);
+    if (!err && a->helper)
+        err = index_helper_start(a->helper, arrival_on_answer, a, e);
     if (!err && pthread_create(&a->pthread, NULL, arrival_run, a))
         err = ERR_NOMEM;
     return err ? err_set(e, err, "%s", err_str(err)) : ERR_OK;
 }
 
 struct arrival *arrival_begin(const struct job *job, const struct cluster *cluster, int http_fd,
-                              int listen_fd)
+                              int listen_fd, struct index_helper *helper)
 {
     struct errmsg e;
     Gradwire__Hello hello;
@@ -467,12 +623,14 @@ struct arrival *arrival_begin(const struct job *job, const struct cluster *clust
     hello.role = GRADWIRE__ROLE__ARRIVAL;
     hello.encoding.len = 0; /* of an earlier reading */
     hello.idle = true;
+    hello.index_threads = helper ? index_helper_threads(helper) : 0;
     if (cluster->is_chief)
         hello.chief_address = cluster->self ? cluster->self : cluster->chief ? cluster->chief : "";
     a->cluster = cluster;
     a->job = *job;
     a->job.encoded = false;
     a->http_fd = http_fd;
+    a->helper = helper;
     a->hello = (Gradwire__Hello *)msg_copy(&hello.base);
     err = a->hello ? loop_init(&a->loop) : ERR_NOMEM;
     if (err)
@@ -483,6 +641,7 @@ struct arrival *arrival_begin(const struct job *job, const struct cluster *clust
     err = arrival_start(a, listen_fd, &e);
     if (!err)
         return a;
+    helper = NULL;
     arrival_release(a);
     goto no_memory;
 no_mailbox:
@@ -492,6 +651,7 @@ no_loop:
     msg_free(a->hello);
     mem_free(a);
 no_memory:
+    index_helper_free(helper);
     log_warn("the chief does not hear how far this worker has read its data: %s", e.text);
     return NULL;
 }

@@ -72,17 +72,20 @@ void failed_start_tell(const struct job *job, const struct cluster *cluster,
  * Happy path: connect to ps 0 -> the chief's address, once a generation is entered -> connect to the chief -> hello (ARRIVAL) ->
  * an answer -> VITALS each second, until arrival_end. A chief that reads its data is itself an arrival, at every ps, which then do
  * not count the time; ps 0 sends the arrivals of the workers to it while no chief is connected; it listens for them until arrival_end, and then they ask ps 0 again.
+ * While the chief indexes text (data.order: stream), it deals parts of it to arrivals that have a helper, which scan and answer them.
  * Failure modes: ps 0 or the chief is away, a connection is lost, the chief dies and the next one has another address (ps 0 is
- * asked again); one of them refuses this process (the same, later: the worker's own connection reports it). Nothing waits for an
+ * asked again); one of them refuses this process (the same, later: the worker's own connection reports it). A worker that cannot scan a part, or
+ * answers nonsense, gets no more of them. Nothing waits for an
  * arrival. */
 
 struct arrival;
+struct index_helper;
 
 /* Starts a thread. `job` is copied, because reading the data changes it; its texts and `cluster` are used until arrival_end.
- * http_fd: as for VITALS. listen_fd: the chief's socket, on which it listens for arrivals until arrival_end; -1: a worker's. NULL:
+ * http_fd: as for VITALS, which a worker with a helper does not send. helper: takes it; NULL: none. listen_fd: the chief's socket, on which it listens for arrivals until arrival_end; -1: a worker's. NULL:
  * no memory or no descriptors, which is logged; the worker trains all the same. */
 struct arrival *arrival_begin(const struct job *job, const struct cluster *cluster, int http_fd,
-                              int listen_fd);
+                              int listen_fd, struct index_helper *helper);
 void arrival_end(struct arrival *a); /* stops and joins the thread; NULL: nothing to do */
 
 /* In the chief: this worker says how far it has read its data, for loading_heard; NULL: it says no more. Thread: any. */

@@ -1756,7 +1756,6 @@ static void say_spilled(const struct reading *r, const struct table *t)
 /* Whole keys are held out: one that many rows have, such as a missing value, makes far more or fewer rows of the share. */
 static void say_held(const struct csv *c)
 {
-    enum { FEW = 20 };
     const struct job_validation *v = &c->reading->job->data.validation;
     const double rows = (double)c->held.noted, held = (double)c->held.rows;
     const bool more = held > 2 * v->share * rows;

@@ -269,10 +269,10 @@ extern const struct index_type parquet_index_type;
 
 enum { STREAM_LEARN_ROWS = 1 << 17 };
 /* Learn shifts, divisors and fills of numbers from all rows of a reader that nobody else uses; the encoding of its schema is
- * then complete. The result depends on the rows, their order and block_rows alone: STREAM_LEARN_ROWS, but tests have small blocks.
+ * then complete. bytes: of all rows, for loading_read. The result depends on the rows, their order and block_rows alone: STREAM_LEARN_ROWS, but tests have small blocks.
  * Errors: the reader's; ERR_NOMEM. */
-enum err stream_learn(struct row_reader *reader, uint64_t block_rows, struct pool *pool,
-                      struct errmsg *e) MUST_CHECK;
+enum err stream_learn(struct row_reader *reader, uint64_t bytes, uint64_t block_rows,
+                      struct pool *pool, struct errmsg *e) MUST_CHECK;
 
 /* ---- stream_source.c ---- */
 

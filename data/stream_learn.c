@@ -20,7 +20,7 @@ struct spread {
 
 struct lesson {
     struct row_reader *reader;
-    uint64_t block_rows;
+    uint64_t bytes, block_rows;
     struct spread *whole; /* (inputs) */
     pthread_mutex_t lock; /* of all below, and of `whole` */
     pthread_cond_t joined;
@@ -105,6 +105,12 @@ static void join_block(struct lesson *l, uint64_t block, const struct spread *of
     pthread_mutex_unlock(&l->lock);
 }
 
+/* The bytes of the first rows, as if all had equally many. */
+static uint64_t bytes_before(const struct lesson *l, uint64_t rows)
+{
+    return (uint64_t)((double)l->bytes * ((double)rows / (double)l->reader->rows));
+}
+
 static void learn_blocks(void *ctx, uint32_t thread)
 {
     struct lesson *l = ctx;
@@ -121,6 +127,8 @@ static void learn_blocks(void *ctx, uint32_t thread)
             clear_spreads(b.of, inputs);
             err = l->reader->type->read(l->reader, first, first + rows, add_numbers, &b, &e);
         }
+        loading_rows(rows);
+        loading_read(bytes_before(l, first + rows) - bytes_before(l, first));
         join_block(l, block, b.of, err, &e);
     }
     mem_free(b.of);
@@ -138,17 +146,20 @@ static void teach_number(struct schema_input *in, const struct spread *s)
         schema_learn_number(in, &m, s->count > 0 ? s->mean : 0);
 }
 
-enum err stream_learn(struct row_reader *reader, uint64_t block_rows, struct pool *pool,
-                      struct errmsg *e)
+enum err stream_learn(struct row_reader *reader, uint64_t bytes, uint64_t block_rows,
+                      struct pool *pool, struct errmsg *e)
 {
     const uint32_t inputs = reader->schema->inputs;
-    struct lesson l = {
-        .reader = reader, .block_rows = block_rows, .whole = mem_zalloc(inputs, sizeof *l.whole)};
+    struct lesson l = {.reader = reader,
+                       .bytes = bytes,
+                       .block_rows = block_rows,
+                       .whole = mem_zalloc(inputs, sizeof *l.whole)};
     if (!l.whole)
         return err_memory(e);
     clear_spreads(l.whole, inputs);
     pthread_mutex_init(&l.lock, NULL);
     pthread_cond_init(&l.joined, NULL);
+    loading_again();
     reader->raw = true;
     pool_run(pool, learn_blocks, &l);
     reader->raw = false;

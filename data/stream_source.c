@@ -874,15 +874,19 @@ static enum err open_reader(struct stream_rows *s, struct row_reader **out, stru
     return err;
 }
 
-static enum err learn_numbers(struct stream_rows *s, struct pool *pool, struct errmsg *e)
+static enum err learn_numbers(struct stream_rows *s, const struct contents *contents,
+                              struct pool *pool, struct errmsg *e)
 {
     struct row_reader *reader;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < contents->files; i++)
+        bytes += contents->file[i].bytes;
     enum err err = open_reader(s, &reader, e);
     if (err)
         return err;
     reader->keep_bytes = spill_left(s->reading.spill);
     dataset_info("reading all rows of data.train, whose numbers teach their scales and means");
-    err = stream_learn(reader, STREAM_LEARN_ROWS, pool, e);
+    err = stream_learn(reader, bytes, STREAM_LEARN_ROWS, pool, e);
     reader->type->free(reader);
     return err;
 }
@@ -900,7 +904,7 @@ enum err dataset_index(struct dataset *d, const char *kept, struct errmsg *e)
     if (!err)
         err = find_order(d, e);
     if (!err && has_lessons(s))
-        err = learn_numbers(s, pool, e);
+        err = learn_numbers(s, &d->contents, pool, e);
     pool_free(pool);
     return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
 }

@@ -58,6 +58,12 @@ void loading_end(void)
     load.reads = false;
 }
 
+void loading_again(void)
+{
+    *load.bytes = *load.rows = 0;
+    load.began_ms = clock_now_ms();
+}
+
 void loading_share(_Atomic uint64_t *bytes, _Atomic uint64_t *rows)
 {
     if (!bytes) {

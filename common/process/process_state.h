@@ -37,6 +37,9 @@ void loading_begin(uint64_t of_bytes, void (*tell)(void *ctx, const struct loadi
                    void *ctx);
 void loading_end(void);
 
+/* All files are read once more, from their beginning. Thread: the one of loading_begin, while no other reads. */
+void loading_again(void);
+
 /* Bytes and rows were read; no effect before loading_begin. Thread: any. */
 void loading_read(uint64_t bytes);
 void loading_rows(uint64_t rows);

@@ -19,6 +19,7 @@
 #include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "common/process/process_state.h"
 #include "data/readers.h"
 #include "tests/lib/idx_files.h"
 #include "tests/lib/numbered.h"
@@ -633,7 +634,14 @@ static struct schema_input learned_by(struct fixture *f, uint32_t threads)
     const struct reading r = {.job = &f->job, .schema = s};
     must(f, csv_index_reader(&reader, &r, &f->x, &f->paths, &f->e));
     must(f, pool_new(&pool, threads, &f->e));
-    must(f, stream_learn(reader, BLOCK, pool, &f->e));
+    loading_begin(5000, NULL, NULL);
+    loading_read(5000); /* the index has read all */
+    must(f, stream_learn(reader, 4001, BLOCK, pool, &f->e));
+    struct loading now;
+    assert_true(loading_now(&now));
+    assert_int_equal(now.bytes, 4001);
+    assert_int_equal(now.rows, reader->rows);
+    loading_end();
     const struct schema_input in = s->input[0];
     pool_free(pool);
     reader->type->free(reader);

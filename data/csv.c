@@ -991,7 +991,8 @@ static bool is_many(const struct csv *c, uint64_t rows)
     return rows >= FEW && rows > c->rows / 4;
 }
 
-/* Rare words are normal, and a given vocabulary can leave them out. If it lists a word that no row has, fewer rows tell. Words that data.train teaches are never unknown there. */
+/* Rare words are normal, and a given vocabulary can leave them out. If it lists a word that no row has, fewer rows tell. Words that
+ * data.train teaches are never unknown there. */
 static bool is_often_unknown(const struct csv *c, uint32_t i, uint32_t absent)
 {
     enum { PART = 20 };
@@ -1074,7 +1075,7 @@ static void say_lacking(const struct csv *c, uint32_t threads)
         for (uint32_t k = 0; k < threads; k++)
             rows += c->work[k].piece.learned.lacking[i];
         if (!c->reading->eval)
-            *complete = rows == 0;
+            *complete = rows == 0 && (*complete || !s->taught);
         else if (*complete && is_many(c, rows))
             dataset_warn(c->reading,
                          "%s: column %s: %" PRIu64 " of %" PRIu64
@@ -1899,6 +1900,10 @@ static enum err keep_given(struct table_schema *s, const struct reading *r, stru
     as_it_is.extends = false;
     kept.given = &as_it_is;
     enum err err = reading_take_given(s, &kept, e);
+    for (uint32_t i = 0; i < s->inputs; i++) /* its rows are not looked at */
+        s->input[i].complete = false;
+    for (uint32_t i = 0; i < s->keys; i++)
+        s->key[i].complete = false;
     return err ? err : schema_place_features(s, e);
 }
 

@@ -111,6 +111,8 @@ static json_t *of_category(const struct schema_input *in, bool *ok)
     json_t *o = json_object();
     json_put(o, "encode", json_string(encode_of(in)), ok);
     json_put(o, "words", words(&in->words, ok), ok);
+    if (in->complete && !in->learns)
+        json_put(o, "complete", json_true(), ok);
     return o;
 }
 
@@ -122,7 +124,7 @@ static json_t *integer_text(uint64_t value)
     return json_string(digits);
 }
 
-static json_t *of_key(const struct job_column *c, bool *ok)
+static json_t *of_key(const struct job_column *c, bool complete, bool *ok)
 {
     static const char *const missing[] = {
         [KEY_MISSING_EMPTY] = "empty", [KEY_MISSING_NONE] = "none", [KEY_MISSING_KEY] = "key"};
@@ -134,6 +136,8 @@ static json_t *of_key(const struct job_column *c, bool *ok)
     json_put(o, "missing", json_string(missing[k->missing]), ok);
     if (k->missing == KEY_MISSING_KEY)
         json_put(o, "missing_key", integer_text(k->missing_key), ok);
+    if (complete && k->missing == KEY_MISSING_NONE && c->kind != COLUMN_CROSS)
+        json_put(o, "complete", json_true(), ok);
     if (c->kind == COLUMN_CROSS)
         json_put(o, "of", texts(c->words, ok), ok);
     if (c->kind != COLUMN_KEYS)
@@ -149,6 +153,7 @@ static json_t *encoding_columns(const struct job_csv *csv, const struct table_sc
 {
     json_t *list = json_array();
     const struct schema_input *in = s->input;
+    const struct table_key *key = s->key;
     for (uint32_t i = 0; i < csv->columns; i++) {
         const struct job_column *c = &csv->column[i];
         json_t *o = json_object();
@@ -169,7 +174,7 @@ static json_t *encoding_columns(const struct job_csv *csv, const struct table_sc
                          (number ? of_number : of_category)(in, ok), ok);
             in++;
         } else if (job_column_has_keys(c)) {
-            json_put(o, "key", of_key(c, ok), ok);
+            json_put(o, "key", of_key(c, key++->complete, ok), ok);
         } else if (c->kind == COLUMN_LABEL && c->words) {
             json_put(o, "classes", texts(c->words, ok), ok);
         }

@@ -136,6 +136,7 @@ static enum err take_category(const struct taking *t, struct errmsg *e)
     vocabulary_close(&t->in->words);
     t->in->words = words;
     t->in->known = words.count;
+    t->in->complete = json_is_true(json_object_get(o, "complete"));
     return ERR_OK;
 }
 
@@ -256,6 +257,16 @@ static enum err take_input(const struct taking *t, struct errmsg *e)
     return t->in->bucketing == BUCKETS_NONE ? take_number(t, e) : take_buckets(t, e);
 }
 
+/* Keys are learned from no rows, except that none lacks one. */
+static void read_key(struct table_schema *s, const json_t *column)
+{
+    const json_t *complete = json_object_get(json_object_get(column, "key"), "complete");
+    const char *name = json_string_value(json_object_get(column, "name"));
+    for (uint32_t i = 0; i < s->keys && name; i++)
+        if (strcmp(s->key[i].name, name) == 0)
+            s->key[i].complete = json_is_true(complete);
+}
+
 static enum err take_columns(struct table_schema *s, const struct encoding_given *g,
                              const json_t *columns, const json_t *missing, struct errmsg *e)
 {
@@ -263,8 +274,10 @@ static enum err take_columns(struct table_schema *s, const struct encoding_given
     enum err err = ERR_OK;
     for (size_t i = 0; i < json_array_size(columns) && !err; i++) {
         json_t *column = json_array_get(columns, i);
-        if (!is_input(column))
+        if (!is_input(column)) {
+            read_key(s, column);
             continue;
+        }
         const struct taking t = {.given = g,
                                  .in = &s->input[inputs],
                                  .from = column,

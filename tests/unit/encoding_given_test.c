@@ -171,6 +171,28 @@ static void new_words_are_numbered_behind_the_others_and_that_again_changes_noth
     teardown(&f);
 }
 
+/* That no row lacks a column is true of all rows that the model has learned. Keys: keys_test. */
+static void a_column_stays_complete_until_a_row_lacks_it(void **state)
+{
+    (void)state;
+    static const char columns[] = "category: {name: c, vocabulary: [S, M]}";
+    static const char *const rows[] = {"S,0\nM,1\n", "S,0\n,1\n"};
+    char *text[] = {learned(columns, rows[0]), learned(columns, rows[1])};
+    assert_non_null(strstr(text[0], "\"complete\": true"));
+    assert_null(strstr(text[1], "complete"));
+    for (int k = 0; k < 4; k++) {
+        struct fixture f;
+        setup(&f, columns);
+        loads(&f, rows[k % 2], text[k / 2], false);
+        char *now = encoding_of(&f);
+        assert_string_equal(now, text[k > 0]);
+        free(now);
+        teardown(&f);
+    }
+    free(text[0]);
+    free(text[1]);
+}
+
 static void scales_stay(void **state)
 {
     (void)state;
@@ -376,6 +398,7 @@ int main(void)
         cmocka_unit_test(what_was_learned_is_taken_to_the_bit_whatever_the_rows_are),
         cmocka_unit_test(kept_words_have_their_numbers_and_new_ones_none),
         cmocka_unit_test(new_words_are_numbered_behind_the_others_and_that_again_changes_nothing),
+        cmocka_unit_test(a_column_stays_complete_until_a_row_lacks_it),
         cmocka_unit_test(scales_stay),
         cmocka_unit_test(a_missing_value_stays_the_word_that_it_was),
         cmocka_unit_test(another_column_is_refused_by_name),

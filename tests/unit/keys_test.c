@@ -16,6 +16,7 @@
 #include "common/rows/key.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/idx_files.h"
+#include "data/meaning/encoding_given.h"
 #include "data/meaning/schema.h"
 #include "data/dataset.h"
 #include "export/export.h"
@@ -522,7 +523,7 @@ static void the_exported_encoding_says_how_keys_are_made(void **state)
         "{\"name\": \"x\", \"kind\": \"cross\", \"key\": {\"hash\": true, \"space\": \"x\", "
         "\"buckets\": null, \"missing\": \"none\", \"of\": [\"C1\", \"d\"]}},"
         "{\"name\": \"d\", \"kind\": \"key\", \"key\": {\"hash\": true, \"space\": \"d\", "
-        "\"buckets\": null, \"missing\": \"none\"}},"
+        "\"buckets\": null, \"missing\": \"none\", \"complete\": true}},"
         "{\"name\": \"y\", \"kind\": \"label\"},"
         "{\"name\": \"t\", \"kind\": \"keys\", \"key\": {\"hash\": false, \"space\": null, "
         "\"buckets\": null, \"missing\": \"key\", \"missing_key\": \"18446744073709551615\", "
@@ -543,6 +544,30 @@ static void the_exported_encoding_says_how_keys_are_made(void **state)
     json_decref(all);
     json_decref(wanted);
     teardown(&f);
+}
+
+/* That no row lacks a key is true of all rows that the model has learned. */
+static void a_key_stays_complete_until_a_row_lacks_it(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {"a,1\nb,2\n", "a,1\n,2\n"};
+    for (int first = 0; first < 2; first++) {
+        struct fixture f;
+        char *text;
+        setup(&f, "linear: {inputs: k}", "keys: {name: k, max_values: 2}, label: y", rows[first]);
+        assert_true(f.d.table.schema->key[0].complete == !first);
+        assert_int_equal(export_encoding_text(&f.job, f.d.table.schema, &text, &f.e), ERR_OK);
+        const struct encoding_given given = {text, strlen(text), "cut 7", false};
+        for (int then = 0; then < 2; then++) {
+            dataset_close(&f.d);
+            idx_files_write(&f.files, "a.csv",
+                            (struct bytes){(uint8_t *)(uintptr_t)rows[then], strlen(rows[then])});
+            assert_int_equal(dataset_load_given(&f.d, &f.job, &given, 0, &f.e), ERR_OK);
+            assert_true(f.d.table.schema->key[0].complete == (!first && !then));
+        }
+        free(text);
+        teardown(&f);
+    }
 }
 
 /* ---- the loader ---- */
@@ -702,6 +727,7 @@ int main(void)
         cmocka_unit_test(a_cross_has_a_key_for_each_combination),
         cmocka_unit_test(a_header_names_no_cross),
         cmocka_unit_test(the_exported_encoding_says_how_keys_are_made),
+        cmocka_unit_test(a_key_stays_complete_until_a_row_lacks_it),
         cmocka_unit_test(a_microbatch_brings_the_keys_of_its_rows),
         cmocka_unit_test(the_job_is_told_where_columns_stand_in_the_models_input),
         cmocka_unit_test(keys_are_distinct_ascending_and_found_again),

@@ -1115,6 +1115,20 @@ static void say_empty(const struct csv *c)
                            "data.missing lists, such as NA");
 }
 
+/* A batch without rows has a header, but the shell empties a file to which it writes the output, and a command that fails writes
+ * nothing. */
+static void say_nothing(const struct csv *c)
+{
+    bool begun = !c->reading->unlabeled;
+    for (const struct csv_file *f = c->file; f < c->file + c->paths.count; f++)
+        begun |= f->begun;
+    if (!begun)
+        dataset_warn(c->reading,
+                     "%s: it is empty; check what should have written it, and that the output does "
+                     "not go to the same file",
+                     c->paths.path[0]);
+}
+
 /* A file of another kind that is read without an error: libsvm has any text for a label that is not read, and no pair in a row of
  * zeros, of which one can be meant; and a header that is left out can be any line. */
 static void say_other_kind(const struct csv *c)
@@ -1539,6 +1553,7 @@ static enum err read_all(struct csv *c, struct pool *pool, struct errmsg *e)
             say_lacking(c, threads);
         say_others(c);
         say_empty(c);
+        say_nothing(c);
         say_other_kind(c);
         say_skipped(c);
         if (!say_moved(c))

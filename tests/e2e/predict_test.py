@@ -550,9 +550,12 @@ optimizer: sgd
         header = "size,age,town\n"
         (self.tmp / "none.csv").write_text(header)
         (self.tmp / "empty.csv").write_text("")
-        for words, given in ((["none.csv"], None), (["empty.csv"], None), (["none.csv", "empty.csv"], None), (["-"], header)):
+        for words, given in ((["none.csv"], None), (["empty.csv"], None), (["none.csv", "empty.csv"], None), (["-"], header), (["-"], "")):
             out, error = self.said("predict", self.out, *words, given=given)
             self.assertEqual(out, "score\n")
+            if "none.csv" not in words and not given:
+                warning, error = error.split("\n", 1)
+                self.assertIn(f"{words[0]}: it is empty; check what should have written it, and that the output does not", warning)
             self.assertRegex(error, r"^gradwire: 0 rows in .*\n$")
         self.assertEqual(self.array("none.csv", "--output=none.npy"), ((0,), []))
         self.assertEqual(self.said("encode", self.out, "none.csv", "--output=none.npz")[0].splitlines()[0], "none.npz: 0 rows")

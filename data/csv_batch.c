@@ -297,6 +297,9 @@ static const char *fault_hint(const struct csv_piece *p, const struct csv_format
 {
     const struct vocabulary *known;
     const struct batch_text *t = &fault->text;
+    if (f->libsvm && fault->cause == CAUSE_CLASS_NUMBER &&
+        p->batch->list[fault->row + 1] == p->batch->list[fault->row])
+        return "; no pair index:value follows: is it a file of weights?";
     if (!meaning_takes_hint(&f->meaning, fault, &known) &&
         p->batch->odd[fault->row] != CSV_ODD_EMPTY)
         return NULL;

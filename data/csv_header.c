@@ -327,11 +327,37 @@ static const char *other_header(const struct csv_format *f, const struct csv_pie
     return NULL;
 }
 
+enum { UNNAMED_BYTES = 120 };
+
+/* pandas shows the name of a field that has none as "Unnamed: 0", by the number of the field. */
+static const char *unnamed_hint(char out[static UNNAMED_BYTES], const struct csv_format *f,
+                                const char *name, const char *line, size_t bytes)
+{
+    const char *end = line + csv_without_return(&f->grammar, line, bytes), *at = line;
+    unsigned field;
+    int n = 0;
+    if (sscanf(name, "Unnamed: %4u%n", &field, &n) != 1 || name[n])
+        return NULL;
+    for (unsigned i = 0; i < field && at; i++) {
+        at = memchr(at, f->grammar.delimiter, (size_t)(end - at));
+        at += at != NULL;
+    }
+    if (!at || (at < end && *at != f->grammar.delimiter))
+        return NULL;
+    (void)snprintf(
+        out, UNNAMED_BYTES,
+        "its field %u has no name, which pandas shows as \"Unnamed: %u\": give it a name "
+        "in the file",
+        field + 1, field);
+    return out;
+}
+
 static enum err refuse_names(const char *name, const struct csv_format *f,
                              const struct vocabulary *names, const char *line, size_t bytes,
                              const char *other, struct errmsg *e)
 {
     char out[CSV_HINT_BYTES], near[CSV_NEAREST_BYTES], shown[CSV_SHOWN_BYTES];
+    char unnamed[UNNAMED_BYTES];
     if (f->parquet) {
         const char *likely = nearest_name(near, names, f, false, name);
         return err_set(e, ERR_INPUT, "it has no column \"%s\", which data.columns lists; %s",
@@ -343,6 +369,8 @@ static enum err refuse_names(const char *name, const struct csv_format *f,
                            : csv_hint_excel(line, bytes);
     if (!hint)
         hint = other;
+    if (!hint)
+        hint = unnamed_hint(unnamed, f, name, line, bytes);
     if (!hint)
         hint = csv_hint_delimiter(out, f->job, line, bytes, 0);
     if (!hint && !f->job->trim && has_blanked(names, name))

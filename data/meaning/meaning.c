@@ -271,17 +271,17 @@ static void say_class(const struct meaning *m, const struct why *w, float label)
             "the file: - label: {classes: [\"%s\", \"%s\"]}",
             w->shown, m->classes, m->classes - 1, w->shown, w->shown + 1);
     else if (label == (float)m->classes)
-        say(w,
-            "label %s, the model has %u classes (labels 0 to %u); if the labels start at 1, list "
-            "them: - label: {classes: [\"1\", \"2\"]}",
-            w->shown, m->classes, m->classes - 1);
+        say(w, "label %s, the model has %u classes (labels 0 to %u)%s", w->shown, m->classes,
+            m->classes - 1,
+            hint_or(w,
+                    "; if the labels start at 1, list them: - label: {classes: [\"1\", \"2\"]}"));
     else
         say(w, "label %s, the model has %u classes (labels 0 to %u)%s", w->shown, m->classes,
             m->classes - 1,
-            label == floorf(label) && fabsf(label) < LABEL_LIKE_A_CLASS
-                ? ""
-                : "; if the answer is a number, use loss: mean_squared_error and a last layer of "
-                  "1 unit");
+            hint_or(w, label == floorf(label) && fabsf(label) < LABEL_LIKE_A_CLASS
+                           ? ""
+                           : "; if the answer is a number, use loss: mean_squared_error and a last "
+                             "layer of 1 unit"));
 }
 
 static bool is_large(const struct meaning_fault *f)

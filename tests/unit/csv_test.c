@@ -1425,6 +1425,19 @@ static void ctrl_z_at_the_end_is_named(void **state)
             "file in DOS: remove it");
 }
 
+static void the_name_that_pandas_shows_for_none_is_explained(void **state)
+{
+    (void)state;
+    refuses(
+        "columns: [category: \"Unnamed: 0\", label: y], header: names", ",y,a\n7,1,2\n",
+        ":1: its header does not name \"Unnamed: 0\" of data.columns, it is \",y,a\"; its "
+        "field 1 has no name, which pandas shows as \"Unnamed: 0\": give it a name in the file");
+    refuses(
+        "columns: [category: \"Unnamed: 1\", label: y], header: names", ",y,a\n7,1,2\n",
+        ":1: its header does not name \"Unnamed: 1\" of data.columns, it is \",y,a\"; without a "
+        "header in the file, leave data.header out");
+}
+
 static void lines_of_a_dump_and_of_json_are_named(void **state)
 {
     (void)state;
@@ -3857,6 +3870,7 @@ int main(void)
         cmocka_unit_test(a_header_that_is_read_as_a_row_names_data_header),
         cmocka_unit_test(a_character_that_cannot_be_seen_is_named),
         cmocka_unit_test(ctrl_z_at_the_end_is_named),
+        cmocka_unit_test(the_name_that_pandas_shows_for_none_is_explained),
         cmocka_unit_test(lines_of_a_dump_and_of_json_are_named),
         cmocka_unit_test(what_a_value_was_meant_to_be_is_named),
         cmocka_unit_test(columns_of_an_eval_part_that_are_others_are_warned_of),

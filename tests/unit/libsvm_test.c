@@ -220,6 +220,22 @@ static void only_libsvm_takes_a_label_of_minus_one_for_class_0(void **state)
     end(&f);
 }
 
+static void a_file_of_weights_is_asked_for_before_its_labels(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, "binary_crossentropy", "format: libsvm, " COLUMNS);
+    assert_int_equal(load(&f, "1.0\n2.0\n"), ERR_INPUT);
+    assert_non_null(strstr(f.e.text,
+                           "a.txt:2: label 2.0, the model has 2 classes (labels 0 to 1); no "
+                           "pair index:value follows: is it a file of weights?"));
+    assert_int_equal(load(&f, "0.5\n"), ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "(labels 0 to 1); no pair index:value follows"));
+    assert_int_equal(load(&f, "1 1:1\n2 1:1\n"), ERR_INPUT);
+    assert_non_null(strstr(f.e.text, "; if the labels start at 1, list them"));
+    end(&f);
+}
+
 static void labels_minus_one_and_0_are_not_taken_for_one_class(void **state)
 {
     (void)state;
@@ -457,6 +473,7 @@ int main(void)
         cmocka_unit_test(buckets_take_indices_modulo),
         cmocka_unit_test(a_label_of_minus_one_is_class_0_of_a_binary_loss),
         cmocka_unit_test(only_libsvm_takes_a_label_of_minus_one_for_class_0),
+        cmocka_unit_test(a_file_of_weights_is_asked_for_before_its_labels),
         cmocka_unit_test(labels_minus_one_and_0_are_not_taken_for_one_class),
         cmocka_unit_test(a_class_with_the_sign_of_a_comment_is_refused),
         cmocka_unit_test(a_label_of_minus_one_shows_the_line_that_names_it),

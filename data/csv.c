@@ -1759,7 +1759,7 @@ static enum err look(struct dataset *d, const struct csv *c, struct errmsg *e)
 static void say_spilled(const struct reading *r, const struct table *t)
 {
     uint64_t bytes = table_spilled_bytes(t);
-    if (bytes)
+    if (bytes && !(r->look && job_streams(r->job)))
         dataset_info(
             "%s: %" PRIu64
             " MiB of its rows are in a file in %s, because data.memory_mb has no room for them%s",

@@ -732,8 +732,8 @@ enum err dataset_look(struct dataset_look *out, struct job *job, int eval, uint3
     return err;
 }
 
-enum err dataset_sample(struct job *job, const struct encoding_given *given,
-                        struct dataset_seen *seen, struct key_growth *keys, struct errmsg *e)
+enum err dataset_sample(struct dataset *d, struct job *job, const struct encoding_given *given,
+                        struct key_growth *keys, struct errmsg *e)
 {
     struct dataset_look look;
     struct table_schema *schema;
@@ -744,7 +744,8 @@ enum err dataset_sample(struct job *job, const struct encoding_given *given,
     if (err)
         return err;
     schema_unref(schema);
-    *seen = look.seen;
+    d->seen = look.seen;
+    d->row_bytes = look.rows ? look.bytes / look.rows : 0;
     *keys = look.keys;
     return ERR_OK;
 }

@@ -47,6 +47,7 @@ struct dataset {
     float scale;
     bool bytes, shares; /* arrays: a file has bytes above 1; one has floats of at most 1 */
     struct table table; /* csv: it has the rows, and x and labels are NULL */
+    uint64_t row_bytes; /* of a row in memory, by a sample of the stream; 0: not known */
     struct stream_rows *
         stream; /* data.order: stream: the rows are in their files, and the table has none; NULL: they are here */
     /* of the files; a look has none. Of an eval part whose rows are in another set: the fingerprint alone */
@@ -169,11 +170,10 @@ enum err dataset_look_given(struct dataset_look *look, struct job *job,
 
 /* ---- stream_source.c: the training part of data.order: stream ---- */
 
-/* Look at a sample of the training part, as dataset_look, with the encoding of a checkpoint (NULL: none): what its rows have, and
- * the keys that it looks up. */
-enum err dataset_sample(struct job *job, const struct encoding_given *given,
-                        struct dataset_seen *seen, struct key_growth *keys,
-                        struct errmsg *e) MUST_CHECK;
+/* Look at a sample of the training part, as dataset_look, with the encoding of a checkpoint (NULL: none): what its rows have and
+ * take, for *d, which is zeros, and the keys that it looks up. */
+enum err dataset_sample(struct dataset *d, struct job *job, const struct encoding_given *given,
+                        struct key_growth *keys, struct errmsg *e) MUST_CHECK;
 /* Whether the columns learn something from all rows that a stream does not learn; *why: what, and what to do. */
 bool dataset_cannot_learn(const struct table_schema *s, struct errmsg *why);
 /* Check, before dataset_index, that the beginnings of the files do not show that it will refuse them. Errors: as dataset_index; those
@@ -183,7 +183,7 @@ enum err dataset_check_stream(const struct job *job, struct errmsg *e) MUST_CHEC
 struct lanes;
 void stream_lanes(struct lanes *l, const struct job *job, uint64_t rows);
 /* Find the files, and the meaning of their rows: by an encoding, or (given NULL) by the columns, of whose numbers dataset_index learns
- * the rest. *d: zeros, or it has a complete schema: then only rows that are held out can be read (dataset_hold_stream). Then call dataset_index or dataset_index_of_chief, and dataset_open_stream. The job and `given` must outlive *d. On any
+ * the rest. *d: zeros, or as dataset_sample leaves it; with a complete schema only rows that are held out can be read (dataset_hold_stream). Then call dataset_index or dataset_index_of_chief, and dataset_open_stream. The job and `given` must outlive *d. On any
  * error the caller closes *d. Errors: ERR_INPUT: a column would learn words or buckets, or differs from the given encoding;
  * those of paths_expand. */
 enum err dataset_begin_stream(struct dataset *d, const struct job *job,

@@ -428,11 +428,14 @@ static uint64_t least_row_bytes(const struct leaf_form *f)
 }
 
 /* All lanes can come to this process, if all others die; then nothing is read ahead. *least: the bytes of their rows. Where batches
- * are leased, it is one window. */
+ * are leased, it is one window. row_bytes: as a sample has them, if that is more than the least. */
 static enum err check_memory(uint64_t *least, const struct lanes *l, const struct leaf_form *f,
-                             uint64_t budget_bytes, struct errmsg *e)
+                             uint64_t row_bytes, uint64_t budget_bytes, struct errmsg *e)
 {
-    const double all = (double)l->lanes * l->mix * (double)l->window * (double)least_row_bytes(f);
+    const bool sampled = row_bytes > least_row_bytes(f);
+    const double all = (double)l->lanes * l->mix * (double)l->window *
+                       (double)(sampled ? row_bytes : least_row_bytes(f));
+    const char *how = sampled ? ", as a sample of the rows shows" : " at least";
     *least = (uint64_t)all;
     if (all <= (double)budget_bytes)
         return ERR_OK;
@@ -440,15 +443,14 @@ static enum err check_memory(uint64_t *least, const struct lanes *l, const struc
         return err_set(e, ERR_INPUT,
                        "a window of %" PRIu64
                        " rows (data.window x data.mix, in whole batches) needs "
-                       "%.1f MiB at least, and data.memory_mb has %" PRIu64
+                       "%.1f MiB%s, and data.memory_mb has %" PRIu64
                        ": make the window smaller, or give more memory",
-                       l->mix * l->window, all / (1 << 20), budget_bytes >> 20);
+                       l->mix * l->window, all / (1 << 20), how, budget_bytes >> 20);
     return err_set(e, ERR_INPUT,
                    "%" PRIu32 " windows (data.mix) of %" PRIu64 " rows (data.window) for each of "
-                   "%" PRIu32
-                   " microbatches need %.1f MiB at least, and data.memory_mb has %" PRIu64
+                   "%" PRIu32 " microbatches need %.1f MiB%s, and data.memory_mb has %" PRIu64
                    ": make the windows smaller, or give more memory",
-                   l->mix, l->window, l->lanes, all / (1 << 20), budget_bytes >> 20);
+                   l->mix, l->window, l->lanes, all / (1 << 20), how, budget_bytes >> 20);
 }
 
 static enum err start_thread(struct stream *s, struct errmsg *e)
@@ -470,8 +472,9 @@ enum err stream_source_new(struct source **out, const struct stream_config *c, s
     struct stream *s = mem_zalloc(1, sizeof *s);
     struct lane *lane = mem_zalloc(c->lanes->lanes, sizeof *lane);
     uint8_t *counted = mem_zalloc(windows / 8 + 1, 1);
-    enum err err = s && lane && counted ? check_memory(&least, c->lanes, &form, c->budget_bytes, e)
-                                        : err_memory(e);
+    enum err err = s && lane && counted
+                       ? check_memory(&least, c->lanes, &form, 0, c->budget_bytes, e)
+                       : err_memory(e);
     if (err) {
         mem_free(counted);
         mem_free(lane);
@@ -840,7 +843,7 @@ static enum err find_order(struct dataset *d, struct errmsg *e)
                               .seed = job->training.seed,
                               .microbatches = job->training.microbatches,
                               .window_batches = lanes_window_batches(&s->lanes)};
-    err = check_memory(&least, &s->lanes, &form, spill_left(s->reading.spill), e);
+    err = check_memory(&least, &s->lanes, &form, d->row_bytes, spill_left(s->reading.spill), e);
     if (!err && spill_take_memory(s->reading.spill, least))
         s->taken_bytes = least;
     return err;

@@ -211,7 +211,6 @@ static enum err index_stream(struct process *p, struct errmsg *e)
 static enum err load_model_and_index(struct process *p, struct errmsg *e)
 {
     struct job *job = &p->job;
-    struct dataset_seen seen = {.any = false};
     enum err err = ERR_OK;
     if (p->flags.find_learning_rate)
         return err_set(e, ERR_INPUT,
@@ -221,12 +220,11 @@ static enum err load_model_and_index(struct process *p, struct errmsg *e)
     if (!p->cluster.is_chief && !taught_given(&p->taught) && taught_learns(&job->data.csv))
         err = fetch_encoding(p, e);
     else if (p->cluster.is_chief)
-        err = dataset_sample(job, taught_given(&p->taught), &seen, &p->keys, e);
+        err = dataset_sample(&p->data, job, taught_given(&p->taught), &p->keys, e);
     if (!err)
         err = dataset_begin_stream(&p->data, job, taught_given(&p->taught), e);
     if (err)
         return err;
-    p->data.seen = seen;
     dataset_tell(&p->data, job);
     err = model_new(&p->model, job, e);
     if (!err)

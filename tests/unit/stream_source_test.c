@@ -680,6 +680,41 @@ static void lanes_that_do_not_fit_the_memory_are_refused(void **state)
     teardown(&f);
 }
 
+static void lists_of_keys_that_do_not_fit_the_memory_are_refused(void **state)
+{
+    (void)state;
+    enum { ROWS = 2000, KEYS = 300 };
+    struct fixture f = {.e = {""}};
+    struct key_growth keys;
+    char *text = malloc(ROWS * (KEYS * 5 + 20)), job[1024];
+    size_t n = 0;
+    idx_files_init(&f.files);
+    assert_non_null(text);
+    for (int row = 0; row < ROWS; row++)
+        for (int key = -1; key < KEYS; key++)
+            n += (size_t)sprintf(text + n, key < 0 ? "\n%d," : "%d ", key < 0 ? row % 2 : key);
+    idx_files_write(&f.files, "lists.csv", (struct bytes){(uint8_t *)text, n});
+    (void)snprintf(
+        job, sizeof job,
+        "data: {format: csv, train: '%s/lists.csv', memory_mb: 1, order: stream, window: "
+        "250, columns: [label: y, keys: {name: k, separator: ' ', max_values: 300}]}\n"
+        "model: {input: {shape: auto}, layers: [{linear: {inputs: k}}, sigmoid], loss: "
+        "binary_crossentropy}\ntraining: {batch_size: 4, microbatches: 4}\n"
+        "optimizer: sgd\n",
+        f.files.dir);
+    must(&f, job_parse(&f.job, job, strlen(job), "j.yaml", "/", NULL, 0, &f.e));
+    must(&f, dataset_sample(&f.d, &f.job, NULL, &keys, &f.e));
+    must(&f, dataset_begin_stream(&f.d, &f.job, NULL, &f.e));
+    assert_in_range(f.d.row_bytes, KEYS * sizeof(uint64_t), KEYS * sizeof(uint64_t) + 40);
+    assert_int_equal(dataset_index(&f.d, NULL, &f.e), ERR_INPUT);
+    if (!strstr(f.e.text, "microbatches need 2.3 MiB, as a sample of the rows shows"))
+        fail_msg("%s", f.e.text);
+    free(text);
+    dataset_close(&f.d);
+    job_close(&f.job);
+    idx_files_close(&f.files);
+}
+
 static void refuses_leaf(struct fixture *f, enum err wanted, const char *why)
 {
     struct buffers b = buffers_new(f, BATCH);
@@ -1014,6 +1049,7 @@ int main(void)
         cmocka_unit_test(rows_that_are_held_out_are_those_of_a_load_for_any_number_of_threads),
         cmocka_unit_test(numbers_teach_what_a_load_of_all_rows_learns_with_any_number_of_threads),
         cmocka_unit_test(lanes_that_do_not_fit_the_memory_are_refused),
+        cmocka_unit_test(lists_of_keys_that_do_not_fit_the_memory_are_refused),
         cmocka_unit_test(a_file_that_changes_is_refused_by_its_name),
         cmocka_unit_test(a_compressed_file_that_is_damaged_is_refused_by_its_name),
         cmocka_unit_test(memory_that_runs_out_is_an_error_that_passes),

@@ -600,6 +600,33 @@ static struct array_out labels_out(const struct dataset *d, uint64_t row)
                      : (struct array_out){.floats = d->y_float + row};
 }
 
+static const uint8_t *bytes_at(struct array_out out, size_t row, size_t elems)
+{
+    return out.bytes ? out.bytes + row * elems : (const uint8_t *)(out.floats + row * elems);
+}
+
+static bool are_zeros(struct array_out out, size_t row, size_t elems)
+{
+    const size_t bytes = elems * (out.bytes ? 1 : sizeof *out.floats);
+    const uint8_t *at = bytes_at(out, row, elems);
+    return *at == 0 && memcmp(at, at + 1, bytes - 1) == 0;
+}
+
+/* A file that was made with its size, as numpy's memmap is, and not written to its end. */
+static void say_zeros(const struct array_file *f, struct array_out rows, struct array_out labels,
+                      uint32_t features, const struct reading *r)
+{
+    enum { FEW = 20, TENTH = 10 };
+    uint32_t zeros = 0;
+    while (zeros < f->dim[0] && are_zeros(rows, f->dim[0] - zeros - 1, features) &&
+           are_zeros(labels, f->dim[0] - zeros - 1, 1))
+        zeros++;
+    if (zeros >= FEW && zeros >= f->dim[0] / TENTH && zeros < f->dim[0])
+        dataset_warn(
+            r, "%s: %s: its last %u of %u rows are zeros alone%s: was it written to its end?",
+            r->key, f->path, zeros, f->dim[0], r->unlabeled ? "" : ", and so are their labels");
+}
+
 /* The notes of an array set. NULL: none are made. */
 struct notes {
     struct rounding *rows, *labels;
@@ -633,6 +660,7 @@ static enum err set_read(const struct array_set *set, struct dataset *d, const s
         if (!err) {
             contents_rows(&d->contents, set->images[i].dim[0]);
             say_most(&set->images[i], most, r);
+            say_zeros(&set->images[i], rows, labels, d->features, r);
             if (set->images[i].type == ELEMENT_U8 && most > 1)
                 bytes = &set->images[i];
             if (is_float(set->images[i].type) && most > 0 && most <= 1)

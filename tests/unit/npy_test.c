@@ -313,6 +313,44 @@ static void floats_of_a_strange_size_are_warned_of(void **state)
         }
 }
 
+static void a_file_that_ends_with_rows_of_zeros_is_warned_of(void **state)
+{
+    enum { ROWS = 200 };
+    static const struct {
+        int from, of_labels; /* the first row, and label, of zeros alone */
+        bool said;
+    } of[] = {{180, 180, true}, {180, 100, true}, {181, 2, false}, {180, 200, false}};
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        for (int wide = 0; wide < 2; wide++) {
+            uint8_t bytes[2 * ROWS] = {0}, labels[ROWS] = {0};
+            float floats[2 * ROWS] = {0};
+            struct dataset d;
+            char words[400];
+            for (int row = 0; row < ROWS; row++) {
+                bytes[2 * row + row % 2] = row < of[i].from;
+                floats[2 * row + row % 2] = row < of[i].from;
+                labels[row] = row < of[i].of_labels && row % 2;
+            }
+            put(f, "x.npy",
+                wide ? "{'descr': '<f4', 'fortran_order': False, 'shape': (200, 2), }"
+                     : "{'descr': '|u1', 'fortran_order': False, 'shape': (200, 2), }",
+                wide ? (const void *)floats : bytes, wide ? sizeof floats : sizeof bytes);
+            put(f, "y.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (200,), }", labels,
+                sizeof labels);
+            log_init("test", LOG_WARN);
+            log_warn("nothing");
+            assert_int_equal(load_xy(f, &d), ERR_OK);
+            log_last_words(false, words, sizeof words);
+            log_init("test", LOG_ERROR);
+            dataset_close(&d);
+            if (!strstr(words, of[i].said ? "/x.npy: its last 20 of 200 rows are zeros alone, and "
+                                            "so are their labels: was it written to its end?"
+                                          : "nothing"))
+                fail_msg("%zu: %s", i, words);
+        }
+}
+
 static void labels_that_float32_makes_equal_are_warned_of(void **state)
 {
     struct fixture *f = *state;
@@ -1129,6 +1167,7 @@ int main(void)
         TEST(a_file_cut_at_any_length_is_refused),
         TEST(a_number_that_float32_rounds_is_neither_a_class_nor_an_id),
         TEST(floats_of_a_strange_size_are_warned_of),
+        TEST(a_file_that_ends_with_rows_of_zeros_is_warned_of),
         TEST(labels_that_float32_makes_equal_are_warned_of),
         TEST(ids_that_an_embedding_does_not_have_are_named_with_file_row_and_range),
         TEST(a_column_of_one_holds_labels_where_there_are_no_others),

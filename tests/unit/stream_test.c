@@ -232,7 +232,7 @@ static void reads_at(const char *path, const struct stream_points *points, struc
 {
     struct errmsg e = {""};
     struct stream *s;
-    size_t got, want = text.count - at < most ? text.count - at : most;
+    size_t got = 0, want = text.count - at < most ? text.count - at : most;
     uint8_t *to = malloc(most);
     assert_non_null(to);
     if (stream_open_at(&s, path, points->data, points->bytes, at, &e) ||

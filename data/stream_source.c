@@ -166,7 +166,13 @@ static enum err read_windows(struct stream *s, uint32_t lane, struct group *g, s
 {
     struct group_reading r = {.g = g, .several = s->reader->schema->several > 0};
     const uint64_t windows = windows_of(s, lane), first = g->number * s->lanes.mix;
+    const size_t likely = g->expected_bytes / sizeof *g->cells;
+    uint32_t *cells = likely > g->capacity ? mem_resize(g->cells, likely, sizeof *cells) : NULL;
     enum err err = ERR_OK;
+    if (cells) { /* else they grow */
+        g->cells = cells;
+        g->capacity = likely;
+    }
     for (uint64_t w = first; w < windows && w < first + s->lanes.mix && !err; w++) {
         const struct lanes_span rows = lanes_window_rows(&s->lanes, lane, w);
         r.bad = 0;
@@ -182,11 +188,13 @@ static enum err read_windows(struct stream *s, uint32_t lane, struct group *g, s
     return err;
 }
 
-/* Fill an unused slot; the caller holds the lock, which is given up meanwhile. */
+/* Fill an unused slot, whose memory is used again; the caller holds the lock, which is given up meanwhile. */
 static enum err read_group(struct stream *s, uint32_t lane, struct group *g, uint64_t number,
                            struct errmsg *e)
 {
-    empty_group(s, g);
+    assert(g->users == 0 && g->state != GROUP_READING);
+    s->held_bytes -= group_bytes(g);
+    g->used = g->rows = 0;
     g->state = GROUP_READING;
     g->number = number;
     g->expected_bytes = expected_bytes(s, lane, number);

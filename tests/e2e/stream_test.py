@@ -271,9 +271,9 @@ class ParquetTest(StreamCase):
         text = self.JOB.read_text()
         self.JOB.write_text(text.replace("format: csv", "format: parquet").replace(".csv", ".parquet").replace(", header: names", ""))
 
-    def convert(self, name):
+    def convert(self, name, again=""):
         (self.tmp / "csv.yaml").write_text(JOB.replace("DIR", str(self.tmp)))
-        out = self.tmp / f"as-{name}"
+        out = self.tmp / f"as-{name}{again}"
         said = subprocess.run([str(MODEL), "convert", f"{self.tmp}/{name}.csv", f"--job={self.tmp}/csv.yaml", "--window=500",
                                f"--output={out}"], capture_output=True, text=True)
         self.assertEqual(said.returncode, 0, said.stderr)
@@ -284,8 +284,9 @@ class ParquetTest(StreamCase):
             s = self.train("--ps=1", "--workers", workers, keys=DISTURBED, out=self.tmp / f"{workers}").summary()
             self.assertEqual((s["digest"], s["eval"]), (self.want["digest"], self.want["eval"]))
         job = self.launch("--ps=2", "--workers=2", *SLOW, keys=DISTURBED, out=self.tmp / "killed")
-        job.until_cut(1)
-        job.kill("worker-1")
+        for cut, name in ((1, "worker-1"),) if SHORT or SANITIZED else ((1, "worker-1"), (3, "worker-0"), (6, "ps-1")):
+            job.until_cut(cut)
+            job.kill(name)
         self.assertEqual(job.wait().summary()["digest"], self.want["digest"], job.logs())
 
     def test_the_rows_that_are_held_out_are_those_of_csv(self):
@@ -303,6 +304,24 @@ class ParquetTest(StreamCase):
         job.signal(signal.SIGTERM)
         self.assertLess(job.wait(143).summary()["steps"], self.want["steps"])
         self.assertEqual(self.train("--ps=1", "--workers=3", keys=DISTURBED).summary()["digest"], self.want["digest"])
+
+    def test_a_bad_row_and_files_that_are_held_out_are_those_of_csv(self):
+        text = (self.tmp / "day-1.csv").read_text().splitlines()
+        text[700] = "1,2,7,3,a,b,c"
+        (self.tmp / "day-1.csv").write_text("\n".join(text) + "\n")
+        self.convert("day-1", again="-again")
+        job = self.launch("--ps=1", "--workers=2", keys={"data.window": 8}, out=self.tmp / "stops")
+        self.assertIn(job.process.wait(100), (1, 2))
+        self.assertIn("day-1.parquet: row group 1, row 199: column \"clicked\": label 7, the model has 2 classes", job.logs())
+        self.JOB.write_text(self.JOB.read_text().replace(f"eval: {self.tmp}/eval.parquet, ", ""))
+        was = []
+        for kind, header in (("csv", "names"), ("parquet", None)):
+            held = {"data.format": kind, "data.header": header, "data.bad_rows": "skip", "training.epochs": 1, "data.eval": None,
+                    "data.train": f"{self.tmp}/day-*.{kind}", "data.validation.files": self.tmp / f"day-2.{kind}"}
+            job = self.train("--ps=1", "--workers=2", keys=held, out=self.tmp / f"held-{kind}")
+            self.assertIn("1 bad rows of those that this process read are left out", job.logs())
+            was.append([job.summary()[key] for key in ("digest", "eval", "steps")])
+        self.assertEqual(*was)
 
     def test_columns_of_paths_and_absent_ones_are_those_of_csv(self):
         keys = {"data.columns": '[{number: {name: "I{1..3}", scale: log1p, missing: {value: 0}}}, {label: clicked}, {key: {name: "C{1..3}"}}, key: day]'}

@@ -72,6 +72,14 @@ static bool can_be_seen(const struct text_index_seen *seen, uint32_t bytes, uint
             seen->lines_before <= seen->first);
 }
 
+/* A file begins with a record, unless it has none. */
+static bool can_begin(const struct text_index_file *f, const struct text_index_part *p)
+{
+    const struct text_index_seen *seen = &p->cell[0].seen[0];
+    return seen->first != TEXT_INDEX_NONE ? seen->rows_before == 0
+                                          : f->cells == 1 && seen->rows == 0 && p->end[0] == 0;
+}
+
 enum err text_index_check(const struct text_index *x, const struct text_index_part *p,
                           uint32_t states, struct errmsg *e)
 {
@@ -81,6 +89,8 @@ enum err text_index_check(const struct text_index *x, const struct text_index_pa
         return err_set(e, ERR_PROTO, "it has cells that no file has");
     if (p->starts != (p->first_cell ? states : 1))
         return err_set(e, ERR_PROTO, "it is scanned from other states");
+    if (!p->first_cell && !can_begin(f, p))
+        return err_set(e, ERR_PROTO, "its file does not begin with a record");
     for (uint32_t state = 0; state < TEXT_INDEX_STATES; state++) {
         if (!(p->starts >> state & 1))
             continue;

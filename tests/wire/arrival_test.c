@@ -454,7 +454,7 @@ static void a_chief_deals_the_index_again_of_workers_that_die_or_answer_nonsense
 static void a_chief_scans_what_a_worker_that_hangs_has(void **state)
 {
     (void)state;
-    struct text_file t;
+    static struct text_file t; /* the thread has it if the test fails */
     text_open(&t);
     struct arrival *a = arrival_begin(&job, &chief, -1, chief_fd, NULL);
     int fd = dialed_with(2, GRADWIRE__ROLE__ARRIVAL, "people", 1);
@@ -462,6 +462,8 @@ static void a_chief_scans_what_a_worker_that_hangs_has(void **state)
     msg_free(heard(fd, FRAME_HELLO_REPLY));
     assert_int_equal(pthread_create(&thread, NULL, chief_index, &t), 0);
     msg_free(heard(fd, FRAME_INDEX_DEAL));
+    for (int64_t until_ms = clock_now_ms() + PEER_DEADLINE_MS / 2; !t.made; clock_sleep_ms(1))
+        assert_true(clock_now_ms() < until_ms);
     pthread_join(thread, NULL);
     assert_in_range(text_index_rows(&t.x), TEXT_BYTES / 16, TEXT_BYTES);
     arrival_end(a);

@@ -328,6 +328,7 @@ static inline struct job_head job_head_of_one_label(void)
 
 struct job {
     char name[JOB_NAME_MAX];
+    char no_value[500]; /* the warning about a key of the file that has no value; "": none */
     struct {
         /* of the input, without the batch dimension; rank 0: from the data */
         uint32_t rank, shape[TENSOR_RANK_MAX];

@@ -821,9 +821,24 @@ enum err job_read_value(struct job_reader *r, const struct job_key *key,
     return readers[key->type](r, key, node);
 }
 
+/* "eval:" in the file; "eval: null" is meant so. */
+static void note_no_value(struct job_reader *r, const struct job_node *node, const char *path)
+{
+    char where[200];
+    if (node->set || !job_tree_is_null(node) || (node->text && *node->text) || *r->job->no_value)
+        return;
+    job_tree_where(where, sizeof where, node, r->name);
+    (void)snprintf(
+        r->job->no_value, sizeof r->job->no_value,
+        "%s: %s: it has no value, and is as if it was not there: give it one, or remove it", where,
+        path);
+}
+
 static enum err read_entry(struct job_reader *r, const struct job_node *node, const char *path)
 {
     const struct job_key *key = job_key_find(path);
+    if (key || job_key_is_group(path))
+        note_no_value(r, node, path);
     if (key) {
         r->given[job_key_index(key)] = node;
         return job_read_value(r, key, node);

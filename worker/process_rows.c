@@ -356,7 +356,8 @@ static void say_job(const struct process *p)
 {
     char one_row[300], unread[500];
     const char *warnings[] = {job_one_row_warning(&p->job, one_row, sizeof one_row),
-                              job_unread_warning(&p->job, unread, sizeof unread)};
+                              job_unread_warning(&p->job, unread, sizeof unread),
+                              *p->job.no_value ? p->job.no_value : NULL};
     for (size_t i = 0; p->cluster.is_chief && i < sizeof warnings / sizeof *warnings; i++)
         if (warnings[i])
             log_warn("%s", warnings[i]);

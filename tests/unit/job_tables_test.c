@@ -391,6 +391,32 @@ static void warned(const char *const *sets, size_t n, const char *names)
     job_close(&job);
 }
 
+static void a_key_of_the_file_without_a_value_is_warned_of(void **state)
+{
+    static const struct {
+        const char *lines, *said;
+    } of[] = {{"  eval:\n", "j.yaml:15: data.eval: it has no value, and is as if it was not there: "
+                            "give it one, or remove it"},
+              {"  validation: # {share: 0.1}\n", "j.yaml:15: data.validation: it has no value"},
+              {"  eval: null\n", ""},
+              {"  eval: b.csv\n", ""}};
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const char *data = strstr(wide_deep, "  format: csv\n");
+        const int before = (int)(data - wide_deep);
+        struct job job;
+        struct errmsg e = {""};
+        char text[2 * sizeof wide_deep];
+        (void)snprintf(text, sizeof text, "%.*s%s%s", before, wide_deep, of[i].lines, data);
+        if (parse(&job, text, NULL, &e))
+            fail_msg("%s", e.text);
+        if (strncmp(job.no_value, of[i].said, strlen(of[i].said)) != 0 ||
+            (!*of[i].said && *job.no_value))
+            fail_msg("%s", job.no_value);
+        job_close(&job);
+    }
+}
+
 static void columns_that_no_layer_reads_are_warned_of(void **state)
 {
     (void)state;
@@ -1021,6 +1047,7 @@ int main(void)
         cmocka_unit_test(tables_of_the_same_columns_are_neighbors),
         cmocka_unit_test(a_cross_is_of_key_columns),
         cmocka_unit_test(a_cross_of_what_is_no_key_column_is_refused),
+        cmocka_unit_test(a_key_of_the_file_without_a_value_is_warned_of),
         cmocka_unit_test(columns_that_no_layer_reads_are_warned_of),
         cmocka_unit_test(columns_among_inputs_that_cannot_be_are_refused),
         cmocka_unit_test(tables_that_cannot_be_are_refused),

@@ -100,7 +100,8 @@ static void say_job(const struct check *p, struct finding *f)
 {
     char one_row[300], unread[500];
     const char *warnings[] = {job_one_row_warning(&p->job, one_row, sizeof one_row),
-                              job_unread_warning(&p->job, unread, sizeof unread)};
+                              job_unread_warning(&p->job, unread, sizeof unread),
+                              *p->job.no_value ? p->job.no_value : NULL};
     for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++)
         if (warnings[i])
             finding_say(f, VERDICT_WARN, "%s", warnings[i]);

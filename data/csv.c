@@ -195,6 +195,14 @@ static uint64_t size_of(const char *path)
     return stat(path, &s) == 0 && s.st_size > 0 ? (uint64_t)s.st_size : 0;
 }
 
+static void note_groups(struct dataset_look *l, const struct parquet *p)
+{
+    for (uint32_t i = 0; i < p->module->groups(p->file->arrow); i++) {
+        const uint64_t rows = p->module->rows(p->file->arrow, i);
+        l->group_rows = rows > l->group_rows ? rows : l->group_rows;
+    }
+}
+
 static enum err open_next(struct csv *c, struct errmsg *e)
 {
     struct csv_file *f = &c->file[c->next_file];
@@ -208,9 +216,12 @@ static enum err open_next(struct csv *c, struct errmsg *e)
     if (c->reading->job->data.format == DATA_SYNTHETIC)
         return ERR_OK;
     c->opened_bytes += c->reading->look ? size_of(f->path) : 0;
-    if (c->parquet)
-        return parquet_rows_begin(f, &c->format, c->parquet, e);
-    return stream_open(&c->stream, f->path, e);
+    if (!c->parquet)
+        return stream_open(&c->stream, f->path, e);
+    enum err err = parquet_rows_begin(f, &c->format, c->parquet, e);
+    if (!err && c->reading->look)
+        note_groups(c->reading->look, c->parquet);
+    return err;
 }
 
 /* ---- what a look has not read ---- */
@@ -1764,9 +1775,8 @@ static void say_spilled(const struct reading *r, const struct table *t)
             "%s: %" PRIu64
             " MiB of its rows are in a file in %s, because data.memory_mb has no room for them%s",
             r->key, (bytes >> 20) + 1, spill_folder(t->spill),
-            !r->eval && r->job->data.format == DATA_CSV && r->job->training.update == UPDATE_SYNC
-                ? "; with data.order: stream they stay in data.train"
-                : "");
+            !r->eval && job_can_stream(r->job) ? "; with data.order: stream they stay in data.train"
+                                               : "");
 }
 
 /* Whole keys are held out: one that many rows have, such as a missing value, makes far more or fewer rows of the share. */

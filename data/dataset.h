@@ -138,9 +138,10 @@ struct dataset_look {
     uint64_t loading_bytes; /* while it is loaded, if that is more */
     /* rows and bytes are estimates from the beginnings, not values of headers; of plain csv files also from blocks spread over them */
     bool estimated;
-    bool counted;     /* but their number is exact: each file's footer has it */
-    double held_part; /* by a key: the part of data.train that is held out; 0: not known */
-    bool grows;       /* csv: words are learned, so later rows can add features */
+    bool counted;        /* but their number is exact: each file's footer has it */
+    double held_part;    /* by a key: the part of data.train that is held out; 0: not known */
+    bool grows;          /* csv: words are learned, so later rows can add features */
+    uint64_t group_rows; /* Parquet: of the largest row group, of the files that were opened */
     uint32_t rank, shape[TENSOR_RANK_MAX]; /* shape of one row, as far as it is known */
     struct key_growth keys;   /* for the training part: the keys that it looks up in tables */
     struct dataset_seen seen; /* csv: of the rows that were read */

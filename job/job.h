@@ -482,6 +482,12 @@ static inline bool job_streams(const struct job *job)
 {
     return job->data.order == ORDER_STREAM;
 }
+/* True if they could. */
+static inline bool job_can_stream(const struct job *job)
+{
+    return (job->data.format == DATA_CSV || job->data.format == DATA_PARQUET) &&
+           job->training.update != UPDATE_GEO;
+}
 /* True if rows of data.train are held out, by their numbers or by the keys of a column. */
 static inline bool job_holds_rows_out(const struct job *job)
 {

@@ -280,6 +280,8 @@ class ParquetTest(StreamCase):
         (out / "part-00000.parquet").rename(self.tmp / f"{name}.parquet")
 
     def test_the_digest_is_that_of_csv_for_any_number_of_workers_and_kills(self):
+        said = subprocess.run([str(WORKER), "--doctor", f"--job={self.JOB}"], capture_output=True, text=True)
+        self.assertIn("its row groups have up to 500 rows, and a window 64: they are decoded about 2 times an epoch", said.stdout)
         for workers in (1, 2) if SHORT or SANITIZED else (1, 2, 4):
             s = self.train("--ps=1", "--workers", workers, keys=DISTURBED, out=self.tmp / f"{workers}").summary()
             self.assertEqual((s["digest"], s["eval"]), (self.want["digest"], self.want["eval"]))

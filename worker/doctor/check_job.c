@@ -17,6 +17,7 @@
 #include "common/process/paths.h"
 #include "common/process/output.h"
 #include "common/process/child.h"
+#include "data/core/order.h"
 #include "worker/doctor/estimate.h"
 #include "worker/doctor/check.h"
 #include "model/model.h"
@@ -265,6 +266,29 @@ static void say_doubts(const struct check *p, struct finding *f)
                      say_doubt, f);
 }
 
+/* A row group is decoded from its beginning, by each process that has a window in it: in sync once for each of data.mix windows of a
+ * microbatch, which are read together. */
+static void say_groups(const struct check *p, struct finding *f)
+{
+    struct lanes lanes;
+    if (!p->looked || p->train.group_rows == 0)
+        return;
+    stream_lanes(&lanes, &p->job, p->train.rows);
+    const uint64_t windows = (p->train.group_rows + lanes.window - 1) / lanes.window,
+                   workers = p->cluster.n_workers ? p->cluster.n_workers : 1,
+                   processes = windows < workers ? windows : workers,
+                   turns = (windows + lanes.lanes - 1) / lanes.lanes,
+                   times = processes * (turns < lanes.mix ? turns : lanes.mix);
+    if (times > 1)
+        finding_say(
+            f, VERDICT_OK,
+            "its row groups have up to %" PRIu64 " rows, and a window %" PRIu64
+            ": they are decoded about %" PRIu64
+            " times an epoch, by all workers; ./gradwire convert writes row groups that are "
+            "decoded once",
+            p->train.group_rows, lanes.window, times);
+}
+
 /* Whether a stream can be read; or would help. */
 static void say_order(struct check *p, struct finding *f)
 {
@@ -276,8 +300,8 @@ static void say_order(struct check *p, struct finding *f)
             (void)finding_error(f, err, &e);
         else if (!p->taught.there && p->schema && dataset_cannot_learn(p->schema, &e))
             (void)finding_error(f, ERR_INPUT, &e);
-    } else if (p->job.data.format == DATA_CSV && p->train.bytes > budget &&
-               p->job.training.update == UPDATE_SYNC) {
+        say_groups(p, f);
+    } else if (job_can_stream(&p->job) && p->train.bytes > budget) {
         finding_say(f, VERDICT_OK,
                     "rows beyond data.memory_mb are in a file of each process (data.spill); with "
                     "data.order: stream they stay in data.train");

@@ -1869,27 +1869,19 @@ static enum err load(struct dataset *d, const struct reading *r, struct pool *po
 
 /* ---- a stream ---- */
 
-/* The lesson of all rows for an input that a stream does not learn, and how it does without; NULL: none. */
-static const char *lesson(const struct schema_input *in)
-{
-    if (in->kind == COLUMN_CATEGORY)
-        return in->learns ? "its words: list them (vocabulary), or make it a key" : NULL;
-    const bool borders = in->bucketing == BUCKETS_BORDERS || in->bucketing == BUCKETS_NONE;
-    return borders ? NULL : "its buckets, by which the model has its features: set borders";
-}
-
 bool dataset_cannot_learn(const struct table_schema *s, struct errmsg *why)
 {
     for (uint32_t i = 0; i < s->inputs; i++) {
-        const char *what = lesson(&s->input[i]);
-        if (!what)
+        const struct schema_input *in = &s->input[i];
+        if (in->kind == COLUMN_CATEGORY || in->bucketing == BUCKETS_BORDERS ||
+            in->bucketing == BUCKETS_NONE)
             continue;
         (void)err_set(why, ERR_INPUT,
-                      "with data.order: stream means and scales of numbers are learned, but no "
-                      "words and buckets, and column %s would learn %s; or train on a part of "
-                      "the data in data.order: shuffled, and continue with another checkpoint.run "
-                      "and data.encoding: keep",
-                      s->input[i].name[0] ? SHOWN(s->input[i].name) : "without a name", what);
+                      "with data.order: stream words, means and scales are learned, but no "
+                      "buckets, and column %s would learn its buckets: set borders; or train on a "
+                      "part of the data in data.order: shuffled, and continue with another "
+                      "checkpoint.run and data.encoding: keep",
+                      in->name[0] ? SHOWN(in->name) : "without a name");
         return true;
     }
     return false;
@@ -1932,6 +1924,14 @@ static enum err keep_given(struct table_schema *s, const struct reading *r, stru
     return err ? err : schema_place_features(s, e);
 }
 
+static bool learns_words(const struct table_schema *s)
+{
+    bool learns = false;
+    for (uint32_t i = 0; i < s->inputs; i++)
+        learns |= s->input[i].learns;
+    return learns;
+}
+
 static enum err csv_begin_stream(struct dataset *d, struct reading *r, struct errmsg *e)
 {
     r->complete = d->table.schema;
@@ -1944,7 +1944,7 @@ static enum err csv_begin_stream(struct dataset *d, struct reading *r, struct er
     if (!r->complete)
         err = encoding_given_teaches(r->given) ? keep_given(d->table.schema, r, e)
                                                : learn_nothing(&d->table, e);
-    if (!err)
+    if (!err && (r->complete || encoding_given_teaches(r->given) || !learns_words(d->table.schema)))
         err = dataset_set_shape(d, r, "data.columns", 0, 1, &d->table.schema->features, e);
     r->schema = d->table.schema;
     r->spill = d->table.spill;

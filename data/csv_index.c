@@ -1270,7 +1270,7 @@ enum err row_reader_give(const struct row_reader *r, const struct csv_piece *p, 
                          uint64_t *rows, row_visitor *visit, void *ctx, struct errmsg *e)
 {
     uint32_t *cells = p->cells;
-    enum err err = ERR_OK;
+    enum err err = r->learn ? r->learn(ctx, p->learned.words, e) : ERR_OK;
     for (uint64_t i = 0; i < p->rows && *rows && !err; i++, --*rows) {
         const size_t raw = schema_packed_raw_cells(r->schema, cells);
         const bool good = batch_bit(p->present, (uint32_t)i), held = is_held(r, p, i, row + i);
@@ -1488,7 +1488,7 @@ enum err csv_index_reader(struct row_reader **out, const struct reading *r,
     struct indexed *made = mem_zalloc(1, sizeof *made);
     struct csv_file *file = mem_zalloc(x->files, sizeof *file);
     enum err err = made && file ? csv_format_init(&made->format, &r->job->data.csv, r->schema,
-                                                  false, r->classes, e)
+                                                  r->teaches, r->classes, e)
                                 : err_memory(e);
     if (err) {
         mem_free(file);

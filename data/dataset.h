@@ -183,14 +183,15 @@ enum err dataset_check_stream(const struct job *job, struct errmsg *e) MUST_CHEC
 /* The order of the job's stream of so many rows. */
 struct lanes;
 void stream_lanes(struct lanes *l, const struct job *job, uint64_t rows);
-/* Find the files, and the meaning of their rows: by an encoding, or (given NULL) by the columns, of whose numbers dataset_index learns
- * the rest. *d: zeros, or as dataset_sample leaves it; with a complete schema only rows that are held out can be read (dataset_hold_stream). Then call dataset_index or dataset_index_of_chief, and dataset_open_stream. The job and `given` must outlive *d. On any
- * error the caller closes *d. Errors: ERR_INPUT: a column would learn words or buckets, or differs from the given encoding;
+/* Find the files, and the meaning of their rows: by an encoding, or (given NULL) by the columns, of which dataset_index learns the
+ * rest; if it learns words, d->rank is 0 until then. *d: zeros, or as dataset_sample leaves it; with a complete schema only rows that
+ * are held out can be read (dataset_hold_stream). Then call dataset_index or dataset_index_of_chief, and dataset_open_stream. The job
+ * and `given` must outlive *d. On any error the caller closes *d. Errors: ERR_INPUT: a column would learn buckets, or differs from the given encoding;
  * those of paths_expand. */
 enum err dataset_begin_stream(struct dataset *d, const struct job *job,
                               const struct encoding_given *given, struct errmsg *e) MUST_CHECK;
 
-/* Index the files (csv_index), with all of the job's threads, and read all rows once more if their numbers teach something. kept: a
+/* Index the files (csv_index), with all of the job's threads, and read all rows once more if they teach something. kept: a
  * path, which then has the index. Errors: ERR_INPUT, also if data.memory_mb has no room for the windows; ERR_IO; ERR_NOMEM. They
  * name the file. */
 enum err dataset_index(struct dataset *d, const char *kept, struct errmsg *e) MUST_CHECK;

@@ -549,9 +549,9 @@ static enum err parquet_index_reader(struct row_reader **out, const struct readi
 {
     static const struct row_reader_type type = {grouped_read, grouped_free};
     struct grouped *made = mem_zalloc(1, sizeof *made);
-    enum err err =
-        made ? csv_format_init(&made->format, &r->job->data.csv, r->schema, false, r->classes, e)
-             : err_memory(e);
+    enum err err = made ? csv_format_init(&made->format, &r->job->data.csv, r->schema, r->teaches,
+                                          r->classes, e)
+                        : err_memory(e);
     if (err) {
         mem_free(made);
         return err;

@@ -22,6 +22,7 @@ struct reading {
     bool unfitted;                      /* csv: the model's shape is checked later */
     struct table_schema *schema; /* csv: the training part's; NULL: this is the training part */
     bool complete;               /* the schema of a stream was there before */
+    bool teaches;                /* the rows of a stream are read for what they teach */
     /* dataset_look: read only the beginnings of the files; else NULL */
     struct dataset_look *look;
     bool unlabeled; /* labels are not read, and can be absent */
@@ -70,7 +71,7 @@ struct reader_type {
      * the caller closes *d. Errors: ERR_INPUT and others, naming the file. */
     enum err (*load)(struct dataset *d, const struct reading *r, struct errmsg *e);
     /* Begins the training part of a stream: sets its schema, unless it has one, by r->given or without learning, its shape and its
-     * memory, and of *r schema, complete and spill. NULL: the format is not streamed. Errors: ERR_INPUT: a column would learn, or differs from the
+     * memory, and of *r schema, complete and spill. NULL: the format is not streamed. Errors: ERR_INPUT: a column would learn buckets, or differs from the
      * checkpoint's; ERR_NOMEM. */
     enum err (*begin_stream)(struct dataset *d, struct reading *r, struct errmsg *e);
 };
@@ -181,6 +182,8 @@ struct row_reader {
     bool may_be_bad;     /* bad rows are no errors */
     bool raw;            /* the rows are wanted as they teach */
     uint64_t keep_bytes; /* of memory, for decoders that stay open between reads */
+    /* If they teach words: gets those of each piece, before its rows are visited: (inputs), as in struct learned. NULL: they do not */
+    enum err (*learn)(void *ctx, const struct vocabulary *words, struct errmsg *e);
     /* data.validation.share: rows that are held out lose their label, as bad rows have none */
     double share; /* 0: none is held out */
     uint64_t hold_key;
@@ -268,11 +271,12 @@ extern const struct index_type parquet_index_type;
 /* ---- stream_learn.c ---- */
 
 enum { STREAM_LEARN_ROWS = 1 << 17 };
-/* Learn shifts, divisors and fills of numbers from all rows of a reader that nobody else uses; the encoding of its schema is
- * then complete. bytes: of all rows, for loading_read. The result depends on the rows, their order and block_rows alone: STREAM_LEARN_ROWS, but tests have small blocks.
- * Errors: the reader's; ERR_NOMEM. */
+/* Learn words, and shifts, divisors and fills of numbers, from all rows of a reader that nobody else uses, and that was made with
+ * reading.teaches; the encoding of its schema is then complete. bytes: of all rows, for loading_read. Words are in the order of the
+ * first rows that have them. The result depends on the rows, their order and block_rows alone: STREAM_LEARN_ROWS, but tests have small
+ * blocks. most_bytes: of the words. Errors: the reader's; ERR_INPUT: too many words; ERR_NOMEM. */
 enum err stream_learn(struct row_reader *reader, uint64_t bytes, uint64_t block_rows,
-                      struct pool *pool, struct errmsg *e) MUST_CHECK;
+                      uint64_t most_bytes, struct pool *pool, struct errmsg *e) MUST_CHECK;
 
 /* ---- stream_source.c ---- */
 

@@ -862,13 +862,14 @@ static bool has_headers(const struct stream_rows *s)
     return s->reading.job->data.csv.header != HEADER_NONE;
 }
 
-/* Numbers without an encoding: whether one has a scale or a fill to learn. */
+/* Without an encoding: whether a number has a scale or a fill to learn, or a category its words. */
 static bool has_lessons(const struct stream_rows *s)
 {
     const bool given = s->reading.complete || encoding_given_teaches(s->reading.given);
     bool has = false;
     for (uint32_t i = 0; i < s->reading.schema->inputs && !given; i++) {
         const struct schema_input *in = &s->reading.schema->input[i];
+        has |= in->learns;
         has |= in->kind == COLUMN_NUMBER && in->bucketing == BUCKETS_NONE &&
                (in->missing == MISSING_MEAN || in->scale == SCALE_STANDARD ||
                 in->scale == SCALE_MIN_MAX);
@@ -885,20 +886,26 @@ static enum err open_reader(struct stream_rows *s, struct row_reader **out, stru
     return err;
 }
 
-static enum err learn_numbers(struct stream_rows *s, const struct contents *contents,
-                              struct pool *pool, struct errmsg *e)
+/* The shape is known when words are. */
+static enum err learn(struct dataset *d, struct pool *pool, struct errmsg *e)
 {
+    struct stream_rows *s = d->stream;
     struct row_reader *reader;
     uint64_t bytes = 0;
-    for (size_t i = 0; i < contents->files; i++)
-        bytes += contents->file[i].bytes;
+    for (size_t i = 0; i < d->contents.files; i++)
+        bytes += d->contents.file[i].bytes;
+    s->reading.teaches = true;
     enum err err = open_reader(s, &reader, e);
+    s->reading.teaches = false;
     if (err)
         return err;
-    reader->keep_bytes = spill_left(s->reading.spill);
-    dataset_info("reading all rows of data.train, whose numbers teach their scales and means");
-    err = stream_learn(reader, bytes, STREAM_LEARN_ROWS, pool, e);
+    reader->keep_bytes = spill_left(s->reading.spill) / 2; /* and the rest for words */
+    dataset_info("reading all rows of data.train, which teach words, scales and means");
+    err = stream_learn(reader, bytes, STREAM_LEARN_ROWS, reader->keep_bytes, pool, e);
     reader->type->free(reader);
+    if (!err && !d->rank)
+        err = dataset_set_shape(d, &s->reading, "data.columns", d->rows, 1,
+                                &s->reading.schema->features, e);
     return err;
 }
 
@@ -915,7 +922,7 @@ enum err dataset_index(struct dataset *d, const char *kept, struct errmsg *e)
     if (!err)
         err = find_order(d, e);
     if (!err && has_lessons(s))
-        err = learn_numbers(s, &d->contents, pool, e);
+        err = learn(d, pool, e);
     pool_free(pool);
     return err ? err_wrap(e, err, "data.train: ") : ERR_OK;
 }

@@ -207,7 +207,7 @@ static enum err index_stream(struct process *p, struct errmsg *e)
     return err;
 }
 
-/* data.order: stream: the columns determine the model, and no row is read. */
+/* data.order: stream: the columns determine the model, and no row is read, unless words are learned. */
 static enum err load_model_and_index(struct process *p, struct errmsg *e)
 {
     struct job *job = &p->job;
@@ -223,13 +223,16 @@ static enum err load_model_and_index(struct process *p, struct errmsg *e)
         err = dataset_sample(&p->data, job, taught_given(&p->taught), &p->keys, e);
     if (!err)
         err = dataset_begin_stream(&p->data, job, taught_given(&p->taught), e);
+    const bool first = !err && !p->data.rank;
+    if (first)
+        err = index_stream(p, e);
     if (err)
         return err;
     dataset_tell(&p->data, job);
     err = model_new(&p->model, job, e);
     if (!err)
         err = export_check_job(job, e);
-    return err ? err : index_stream(p, e);
+    return err || first ? err : index_stream(p, e);
 }
 
 /* Load the model first, because it determines the allowed labels; or the data first, if they determine the model. */

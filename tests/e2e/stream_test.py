@@ -152,12 +152,26 @@ class StreamTest(StreamCase):
         self.assertAlmostEqual(learned["divisor"], statistics.pstdev(numbers), places=9)
         self.assertEqual(learned["missing"], learned["shift"])
 
-    @unittest.skipIf(SANITIZED, "slow, and has no other threads than the rest")
-    def test_an_earlier_job_s_encoding_is_used_where_words_are_learned(self):
+    def learn_words(self):
         self.JOB.write_text(self.JOB.read_text().replace('{key: {name: "C{1..3}"}}', '{category: C1}, {key: {name: "C{2..3}"}}')
                             .replace('inputs: "C{1..3}"', 'inputs: "C{2..3}"').replace('inputs: "I{1..3}"', "inputs: [I1, I2, I3, C1]"))
-        why = self.train("--ps=1", "--workers=2", code=2, out=self.tmp / "none").stderr()
-        self.assertIn("column C1 would learn its words", why)
+
+    def test_words_are_those_that_shuffled_data_teach(self):
+        self.learn_words()
+        self.JOB.write_text(self.JOB.read_text().replace(f"eval: {self.tmp}/eval.csv, ", ""))
+        keys = {"data.validation": WAYS["share"], "training.epochs": 1}
+        words, digests = [], []
+        for out, job in (("one", self.JOB), ("two", self.JOB), ("shuffled", self.shuffled())):
+            digests.append(self.train("--ps=1", "--workers", 1 if out == "one" else 2, keys=keys, job=job, out=self.tmp / out).summary()["digest"])
+            columns = {c["name"]: c for c in json.loads((self.tmp / out / "model/encoding.json").read_text())["columns"]}
+            words.append(columns["C1"])
+        self.assertEqual(digests[0], digests[1])
+        self.assertEqual(words[0], words[2])
+        self.assertIn("k0", str(words[0]))
+
+    @unittest.skipIf(SANITIZED, "slow, and has no other threads than the rest")
+    def test_an_earlier_job_s_encoding_is_used_where_words_are_learned(self):
+        self.learn_words()
         buckets = {"data.columns": "[ignore: I1, ignore: I2, {number: {name: I3, buckets: log_squared}}, label: clicked, {key: {name: 'C{1..3}'}}]",
                    "model.layers": "[{linear: {inputs: 'C{1..3}', name: wide}}, {dense: {inputs: I3, units: 1, name: d}}, add: [wide, d], sigmoid]"}
         why = self.train("--ps=1", "--workers=2", code=2, keys=buckets, out=self.tmp / "none").stderr()

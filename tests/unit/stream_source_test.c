@@ -70,7 +70,7 @@ static size_t write_line(char *at, uint64_t row)
         return (size_t)sprintf(at, "# no row,\"\n");
     return (size_t)sprintf(
         at, "%u,%.3f,t%u,%u,%s,%s,%u\n", (unsigned)(bits >> 8 & 1), (double)(bits >> 9 & 1023) / 8,
-        (unsigned)(bits >> 20 & 7), (unsigned)(bits >> 24 & 255), tags[bits >> 32 & 3],
+        (unsigned)(bits >> 20 & 255), (unsigned)(bits >> 28 & 255), tags[bits >> 32 & 3],
         bits >> 40 & 7 ? "x" : "\"two\n\"\"lines\"\", or more\"", (unsigned)(bits >> 44 & 3));
 }
 
@@ -622,7 +622,18 @@ static void rows_that_are_held_out_are_those_of_a_load_for_any_number_of_threads
 
 /* ---- what rows teach ---- */
 
-/* The input of a schema that the rows of a reader have taught. */
+static bool same_words(const struct vocabulary *a, const struct vocabulary *b)
+{
+    bool are = a->count == b->count;
+    for (uint32_t i = 0; i < a->count && are; i++) {
+        size_t n, m;
+        const char *word = vocabulary_text(a, i, &n), *other = vocabulary_text(b, i, &m);
+        are = n == m && memcmp(word, other, n) == 0;
+    }
+    return are;
+}
+
+/* The input of a schema that the rows of a reader have taught; its words are checked. */
 static struct schema_input learned_by(struct fixture *f, uint32_t threads)
 {
     enum { BLOCK = 300 };
@@ -631,25 +642,30 @@ static struct schema_input learned_by(struct fixture *f, uint32_t threads)
     struct pool *pool;
     must(f, schema_of_job(&s, &f->job, &f->e));
     must(f, schema_place_features(s, &f->e));
-    const struct reading r = {.job = &f->job, .schema = s};
+    const struct reading r = {.job = &f->job, .schema = s, .teaches = true};
     must(f, csv_index_reader(&reader, &r, &f->x, &f->paths, &f->e));
     must(f, pool_new(&pool, threads, &f->e));
+    assert_int_equal(stream_learn(reader, 4001, BLOCK, 1000, pool, &f->e), ERR_INPUT);
+    assert_non_null(strstr(f->e.text, "category town: too many words: with "));
+    vocabulary_close(&s->input[1].words);
     loading_begin(5000, NULL, NULL);
     loading_read(5000); /* the index has read all */
-    must(f, stream_learn(reader, 4001, BLOCK, pool, &f->e));
+    must(f, stream_learn(reader, 4001, BLOCK, 1 << 20, pool, &f->e));
     struct loading now;
     assert_true(loading_now(&now));
     assert_int_equal(now.bytes, 4001);
     assert_int_equal(now.rows, reader->rows);
     loading_end();
     const struct schema_input in = s->input[0];
+    assert_true(s->input[1].words.count > 200);
+    assert_true(same_words(&s->input[1].words, &f->d.table.schema->input[1].words));
     pool_free(pool);
     reader->type->free(reader);
     schema_unref(s);
     return in;
 }
 
-static void numbers_teach_what_a_load_of_all_rows_learns_with_any_number_of_threads(void **state)
+static void rows_teach_what_a_load_of_all_rows_learns_with_any_number_of_threads(void **state)
 {
     (void)state;
     struct fixture f;
@@ -1047,7 +1063,7 @@ int main(void)
         cmocka_unit_test(the_window_of_the_next_lease_is_read_ahead),
         cmocka_unit_test(blocks_are_those_of_a_load_of_all_rows),
         cmocka_unit_test(rows_that_are_held_out_are_those_of_a_load_for_any_number_of_threads),
-        cmocka_unit_test(numbers_teach_what_a_load_of_all_rows_learns_with_any_number_of_threads),
+        cmocka_unit_test(rows_teach_what_a_load_of_all_rows_learns_with_any_number_of_threads),
         cmocka_unit_test(lanes_that_do_not_fit_the_memory_are_refused),
         cmocka_unit_test(lists_of_keys_that_do_not_fit_the_memory_are_refused),
         cmocka_unit_test(a_file_that_changes_is_refused_by_its_name),

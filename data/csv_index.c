@@ -379,8 +379,9 @@ static struct {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t changed;
     struct text_index *x; /* NULL: none */
-    uint32_t states;      /* in which all parts can begin, except the first of a file */
-    uint32_t next_file;   /* of the part that is dealt next */
+    const struct paths *paths;
+    uint32_t states;    /* in which all parts can begin, except the first of a file */
+    uint32_t next_file; /* of the part that is dealt next */
     uint64_t next_cell;
     uint64_t joined, end; /* parts up to `joined` are joined, and those up to `end` dealt */
     struct dealt *dealt;  /* (INDEX_DEALS_MOST) */
@@ -636,6 +637,7 @@ static enum err begin_deals(const struct build *b, struct errmsg *e)
     pthread_mutex_lock(&deals.lock);
     assert(!deals.x);
     deals.x = b->x;
+    deals.paths = b->paths;
     deals.states = states_of(b->g);
     deals.next_file = 0;
     deals.next_cell = 0;
@@ -679,6 +681,27 @@ bool index_deal_next(uint64_t by, struct index_deal *out)
     return true;
 }
 
+/* A worker can have another copy of a file, of the same size: one cell of each part is compared with the chief's. */
+static enum err check_copy(const struct text_index_part *p, uint64_t number, struct errmsg *e)
+{
+    const uint64_t i = number % p->cells, cell = p->first_cell + i;
+    const uint32_t size = text_index_cell_size(deals.x, p->file, cell);
+    const char *path = deals.paths->path[p->file];
+    char *text = mem_resize(NULL, size, 1);
+    struct data_text t = {.fd = -1};
+    enum err err = text ? text_open(&t, &deals.x->file[p->file], path, e) : err_memory(e);
+    if (!err)
+        err = text_read(&t, text, size, cell * deals.x->cell_bytes, e);
+    if (!err && XXH3_64bits(text, size) != p->cell[i].sum)
+        err = err_set(e, ERR_PROTO,
+                      "its %s has other bytes than the chief's, from byte %" PRIu64
+                      " on: data.train must name the same data everywhere",
+                      path, cell * deals.x->cell_bytes);
+    text_close(&t);
+    mem_free(text);
+    return err;
+}
+
 enum err index_deal_answered(uint64_t number, const uint8_t part[INDEX_PART_BYTES],
                              struct errmsg *e)
 {
@@ -693,6 +716,8 @@ enum err index_deal_answered(uint64_t number, const uint8_t part[INDEX_PART_BYTE
         err = err_set(e, ERR_PROTO, "it has other cells than those that were dealt");
     else if (d)
         err = text_index_check(deals.x, &p, deals.states, e);
+    if (d && !err)
+        err = check_copy(&p, number, e);
     for (uint32_t i = 0; d && !err && i < p.cells; i++)
         bytes += text_index_cell_size(deals.x, p.file, p.first_cell + i);
     if (d && !err)
@@ -1032,7 +1057,7 @@ static enum err scan_deal(const struct index_helper *h, const struct index_deal 
                        h->paths.count);
     const struct text_index_file *f = &h->x.file[d->file];
     if (f->bytes != d->file_bytes)
-        return refuse_size(h->paths.path[d->file], f->bytes, d->file_bytes, e);
+        return refuse_size(h->paths.path[d->file], f->stored_bytes, d->file_bytes, e);
     if (!d->cells || d->cells > TEXT_INDEX_PART_CELLS || d->first_cell > f->cells ||
         d->cells > f->cells - d->first_cell)
         return err_set(e, ERR_PROTO, "%s: it has no such cells", h->paths.path[d->file]);

@@ -250,7 +250,7 @@ struct index_answer {
     char error[512]; /* "": it is scanned */
     uint8_t part[INDEX_PART_BYTES];
 };
-/* Opens the files of data.train once. Owns: index_helper_free. Errors: ERR_INPUT: a file that cannot be read, or is compressed; ERR_NOMEM.
+/* Opens the files of data.train once. Owns: index_helper_free. Errors: ERR_INPUT: a file that cannot be read; ERR_NOMEM.
  * They name the file. */
 enum err index_helper_new(struct index_helper **out, const struct job *job,
                           struct errmsg *e) MUST_CHECK;

@@ -450,7 +450,8 @@ static void put_idle(struct reading_groups *r)
     uint32_t goes = 0;
     r->bytes = parquet_held(r->p) + IDLE_BYTES;
     pthread_mutex_lock(&x->lock);
-    while (x->idles && (x->idles == IDLE_MOST || x->idle_bytes + r->bytes > x->reader.keep_bytes))
+    while (r->bytes <= x->reader.keep_bytes && x->idles &&
+           (x->idles == IDLE_MOST || x->idle_bytes + r->bytes > x->reader.keep_bytes))
         gone[goes++] = remove_idle(x, 0);
     if (r->bytes <= x->reader.keep_bytes) {
         x->idle[x->idles++] = r;

@@ -211,12 +211,12 @@ enum err row_reader_give(const struct row_reader *r, const struct csv_piece *p, 
 /* ---- csv_index.c ---- */
 
 /* The index of csv files (data/core/text_index.h): parts are scanned by all threads, and joined in the order of the files.
- * Compressed files cannot be indexed yet. */
+ * A compressed one is scanned by one thread. */
 
 /* Index all rows, also bad ones: those that csv_rows reads. headers: each file begins with one. cell_bytes:
  * TEXT_INDEX_CELL_BYTES, but tests have small cells. row_bytes: csv_piece_bytes. kept: a file that has the index, if the names, sizes and times of the files are those of
- * now, or gets it; NULL: none. csv_index_of_chief reads the same bytes. Uses less than 1 MiB in each thread, 2 MiB, and the index. Owns: text_index_close.
- * Errors: ERR_INPUT: a file that cannot be read, is compressed or no text, changes meanwhile, or has a row that does not end, or
+ * now, or gets it; NULL: none. csv_index_of_chief reads the same bytes. Uses 2 MiB, less than 1 MiB in each thread, and the index. Owns: text_index_close.
+ * Errors: ERR_INPUT: a file that cannot be read, is no text, has a frame of zstd that is too large, changes meanwhile, or has a row that does not end, or
  * covers whole cells of row_bytes or more; ERR_IO; ERR_NOMEM. They name the file. */
 enum err csv_index(struct text_index *x, const struct paths *paths, const struct csv_grammar *g,
                    bool headers, uint64_t cell_bytes, size_t row_bytes, const char *kept,

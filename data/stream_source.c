@@ -739,7 +739,8 @@ static enum err held_new(struct held **out, struct row_reader *reader, uint64_t 
                        .reader = reader,
                        .first = reader->held ? 0 : first,
                        .span_rows = most};
-    if (reader->held) {
+    if (reader->held &&
+        !*reader->column) { /* of a sorted column all rows of a span can be held out */
         const double rows = (double)most / reader->share;
         h->span_rows = rows < HELD_SPAN_ROWS_MAX ? (uint64_t)rows : HELD_SPAN_ROWS_MAX;
     }
@@ -893,7 +894,9 @@ static enum err learn(struct dataset *d, struct pool *pool, struct errmsg *e)
     struct row_reader *reader;
     uint64_t bytes = 0;
     for (size_t i = 0; i < d->contents.files; i++)
-        bytes += d->contents.file[i].bytes;
+        bytes += s->index.file[i].compressed
+                     ? 0
+                     : d->contents.file[i].bytes; /* its reader counts them */
     s->reading.teaches = true;
     enum err err = open_reader(s, &reader, e);
     s->reading.teaches = false;
@@ -972,6 +975,16 @@ static enum err held_fingerprint(struct contents *c, const struct job *job,
 }
 
 /* Their memory is as much as is left, up to that of HELD_ROWS a span. */
+/* Decoders of Parquet that stay open have half of what is left: scores need memory, too. */
+static void keep_decoders(struct stream_rows *s, struct row_reader *reader, uint64_t *taken_bytes)
+{
+    if (s->reading.job->data.format != DATA_PARQUET)
+        return;
+    reader->keep_bytes = spill_left(s->reading.spill) / 2;
+    if (spill_take_memory(s->reading.spill, reader->keep_bytes))
+        *taken_bytes += reader->keep_bytes;
+}
+
 static enum err open_held(struct stream_rows *s, uint32_t classes, struct errmsg *e)
 {
     const struct job *job = s->reading.job;
@@ -993,6 +1006,8 @@ static enum err open_held(struct stream_rows *s, uint32_t classes, struct errmsg
     pool_free(pool);
     if (!err && spill_take_memory(s->reading.spill, HELD_SPANS * most * row_bytes))
         s->held_bytes = HELD_SPANS * most * row_bytes;
+    if (!err)
+        keep_decoders(s, s->held_reader, &s->held_bytes);
     return err;
 }
 
@@ -1040,9 +1055,7 @@ enum err dataset_open_stream(struct dataset *d, uint32_t classes, struct source 
         return err;
     reserve_more(s);
     const uint64_t budget_bytes = s->taken_bytes;
-    s->reader->keep_bytes = spill_left(s->reading.spill);
-    if (spill_take_memory(s->reading.spill, s->reader->keep_bytes))
-        s->taken_bytes += s->reader->keep_bytes;
+    keep_decoders(s, s->reader, &s->taken_bytes);
     const struct stream_config config = {.reader = s->reader,
                                          .lanes = &s->lanes,
                                          .order = &s->order,

@@ -135,7 +135,7 @@ static enum err fetch_of_chief(struct process *p, const char *file, uint8_t **da
     struct errmsg why;
     log_info("asking the chief for %s (data.order: stream)", file);
     enum err err = ask_for_file(p, file, data, bytes, e);
-    if (!err || p->cluster.role != ROLE_EVALUATOR ||
+    if (!err || err == ERR_INPUT || p->cluster.role != ROLE_EVALUATOR ||
         place_get(&p->checkpoints, file, SIZE_MAX / 2, data, bytes, &why))
         return err;
     p->told_over = p->nobody_came = false;

@@ -35,7 +35,7 @@ static struct {
     _Atomic uint64_t *_Atomic bytes, *_Atomic rows; /* own_.., or as loading_share sets them */
     _Atomic int64_t told_ms;
     uint64_t of_bytes;
-    int64_t began_ms;
+    _Atomic int64_t began_ms;
     void (*tell)(void *ctx, const struct loading *now);
     void *ctx;
 } load = {.bytes = &load.own_bytes, .rows = &load.own_rows};

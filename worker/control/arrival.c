@@ -662,7 +662,7 @@ void arrival_end(struct arrival *a)
     if (!a)
         return;
     enum err err = mailbox_post(&a->in, &quit);
-    assert(!err); /* it is the only letter */
+    assert(!err); /* few letters wait */
     (void)err;
     pthread_join(a->pthread, NULL);
     arrival_release(a);

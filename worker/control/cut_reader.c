@@ -168,8 +168,12 @@ static void on_ps(struct fetch *f, const Gradwire__HelloReply *m)
         on_over(f, m->over);
         return;
     }
-    if (m->failed)
-        end(f, err_set(f->e, ERR_CLOSED, "the chief ended the job: %s", m->failed->text));
+    if (m->failed) /* without linger_s no other chief comes */
+        end(f, err_set(f->e,
+                       m->failed->exit_code == err_exit_code(ERR_INPUT) && !m->failed->linger_s
+                           ? ERR_INPUT
+                           : ERR_CLOSED,
+                       "the chief ended the job: %s", m->failed->text));
     else if (!m->chief_address[0])
         end(f, err_set(f->e, ERR_CLOSED, "ps 0 does not report the chief's address"));
     else if (f->file && !f->file[0])

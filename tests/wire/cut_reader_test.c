@@ -47,6 +47,9 @@ enum way {
     IS_OVER_AND_GOES_ON,
     HAS_LEARNED_LESS, /* than is asked for, and goes on */
     READS_FOR_LONG,   /* longer than start_ms */
+    HAS_FAILED,       /* with 2: by its input */
+    HAS_FAILED_OTHERWISE,
+    HAS_FAILED_AND_IS_AWAITED, /* another one is */
 };
 
 enum {
@@ -136,6 +139,12 @@ static void answer_worker(int fd, Gradwire__HelloReply *reply)
     }
     if (chief.way >= IS_OVER && chief.way <= HAS_LEARNED_LESS)
         send_frame(fd, FRAME_HELLO_REPLY, &was.base, NULL, 0);
+    Gradwire__Done failed = GRADWIRE__DONE__INIT;
+    failed.text = (char *)"data.train: x.csv: it is open";
+    failed.exit_code = chief.way == HAS_FAILED_OTHERWISE ? 1 : 2;
+    failed.linger_s = chief.way == HAS_FAILED_AND_IS_AWAITED ? 5 : 0;
+    if (chief.way >= HAS_FAILED)
+        reply->failed = &failed;
     reply->chief_address = chief.address;
     if (chief.way != IS_OVER)
         send_frame(fd, FRAME_HELLO_REPLY, &reply->base, NULL, 0);
@@ -191,7 +200,7 @@ static void *chief_main(void *unused)
     int as_ps = chief.way == PS_0_REFUSES ? REFUSALS : asks_ps();
     for (int i = 0; i < as_ps; i++)
         serve_one();
-    if (chief.way != PS_0_REFUSES && chief.way != IS_OVER)
+    if (chief.way != PS_0_REFUSES && chief.way != IS_OVER && chief.way < HAS_FAILED)
         serve_one();
     return unused;
 }
@@ -329,6 +338,9 @@ static void what_is_not_as_the_manifest_says_ends_with_words(void **state)
         {HAS_NO_CUT, ERR_NOTFOUND, "the chief has no checkpoint"},
         {PS_0_REFUSES, ERR_REFUSED, "has refused for 3 s (timeouts.start_s): of another house"},
         {IS_OVER, ERR_STATE, "the job is done, and no chief has connected to continue training"},
+        {HAS_FAILED, ERR_INPUT, "the chief ended the job: data.train: x.csv: it is open"},
+        {HAS_FAILED_OTHERWISE, ERR_CLOSED, "the chief ended the job: data.train"},
+        {HAS_FAILED_AND_IS_AWAITED, ERR_CLOSED, "the chief ended the job: data.train"},
         {SKIPS_A_PIECE, ERR_PROTO, "a piece of manifest.gw that was not requested"},
         {CHANGES_ITS_SIZE, ERR_CORRUPT, "manifest.gw: it became another one while it was read"},
         {SENDS_MORE, ERR_PROTO, "a piece of encoding.json that was not requested"},

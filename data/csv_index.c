@@ -11,7 +11,6 @@
  * without quotes, and the one in quotes has nothing to do there. */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -29,7 +28,6 @@
 #include "common/process/process_state.h"
 #include "data/bytes/stream.h"
 #include "data/core/text_index.h"
-#include "data/csv_batch.h"
 #include "data/csv_header.h"
 #include "data/csv_rows.h"
 #include "data/readers.h"
@@ -200,89 +198,8 @@ static enum err skip_mark(const struct scan *s, size_t *mark_bytes, struct errms
     return csv_file_skip_mark(&p, mark_bytes, e);
 }
 
-static int64_t modified_ns(const struct stat *s)
-{
-    return s->st_mtim.tv_sec * INT64_C(1000000000) + s->st_mtim.tv_nsec;
-}
-
-static enum err check_same(int fd, const struct text_index_file *f, struct errmsg *e)
-{
-    struct stat now;
-    if (fstat(fd, &now) != 0)
-        return err_set(e, err_of_errno(errno), "%s", strerror(errno));
-    if ((uint64_t)now.st_size == f->stored_bytes && modified_ns(&now) == f->modified_ns)
-        return ERR_OK;
-    return err_set(e, ERR_INPUT,
-                   "it changed while it was read: run again when nothing writes to it, or write to "
-                   "another file and rename it");
-}
-
-/* Read exactly the bytes [at, at + bytes). */
-static enum err read_exactly(int fd, char *out, size_t bytes, uint64_t at, struct errmsg *e)
-{
-    const ssize_t n = files_get_at(fd, out, bytes, at);
-    if (n < 0)
-        return err_set(e, err_of_errno(errno), "%s", strerror(errno));
-    return (size_t)n == bytes ? ERR_OK
-                              : err_set(e, ERR_INPUT, "it became shorter while it was read");
-}
-
-/* The file was there when its size was taken. */
-static enum err open_data(int *fd, const char *path, struct errmsg *e)
-{
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd >= 0)
-        return ERR_OK;
-    return err_set(e, errno == ENOENT || errno == EACCES ? ERR_INPUT : err_of_errno(errno), "%s",
-                   strerror(errno));
-}
-
-/* The text of a file, which is read in its order, but can begin anywhere. */
-struct data_text {
-    const struct text_index_file *of;
-    const char *path;
-    int fd;
-    struct stream *unpacked; /* of a compressed file, at `at`; NULL: none yet */
-    uint64_t at;
-};
-
-static enum err text_open(struct data_text *t, const struct text_index_file *of, const char *path,
-                          struct errmsg *e)
-{
-    *t = (struct data_text){.of = of, .path = path, .fd = -1};
-    return open_data(&t->fd, path, e);
-}
-
-static void text_close(struct data_text *t)
-{
-    stream_close(t->unpacked);
-    files_close(&t->fd);
-    t->unpacked = NULL;
-}
-
-/* As read_exactly, of the text. */
-static enum err text_read(struct data_text *t, char *out, size_t bytes, uint64_t at,
-                          struct errmsg *e)
-{
-    enum err err = ERR_OK;
-    size_t got = 0;
-    if (!t->of->compressed)
-        return read_exactly(t->fd, out, bytes, at, e);
-    if (t->unpacked && t->at != at) {
-        stream_close(t->unpacked);
-        t->unpacked = NULL;
-    }
-    if (!t->unpacked)
-        err = stream_open_at(&t->unpacked, t->path, t->of->points, t->of->points_bytes, at, e);
-    if (!err)
-        err = stream_read(t->unpacked, out, bytes, &got, e);
-    if (!err && got < bytes)
-        err = err_set(e, ERR_INPUT, "it became shorter while it was read");
-    t->at = at + bytes;
-    return err;
-}
-
-static enum err scan_cells(struct scan *s, int fd, const struct text_index *x, struct errmsg *e)
+static enum err scan_cells(struct scan *s, struct indexed_text *from, const struct text_index *x,
+                           struct errmsg *e)
 {
     const struct text_index_file *f = &x->file[s->part->file];
     const size_t ahead = s->format.grammar.comment_bytes;
@@ -292,14 +209,14 @@ static enum err scan_cells(struct scan *s, int fd, const struct text_index *x, s
         size_t mark_bytes = 0;
         s->bytes = text_index_cell_size(x, s->part->file, s->part->first_cell + i);
         s->known = left - s->bytes < ahead ? (size_t)left : s->bytes + ahead;
-        err = read_exactly(fd, s->text, s->known, at, e);
+        err = indexed_text_read(from, s->text, s->known, at, e);
         if (!err && at == 0)
             err = skip_mark(s, &mark_bytes, e);
         if (!err)
             scan_cell(s, i, mark_bytes);
         loading_read(s->bytes);
     }
-    return err ? err : check_same(fd, f, e);
+    return err ? err : indexed_text_same(from->fd, f->stored_bytes, f->modified_ns, e);
 }
 
 static enum err scan_init(struct scan *s, struct text_index_part *p, const struct text_index *x,
@@ -335,15 +252,15 @@ enum err csv_index_scan(struct text_index_part *p, const struct text_index *x, c
 {
     assert(p->file < x->files && p->cells <= TEXT_INDEX_PART_CELLS);
     struct scan s;
-    int fd = -1;
+    struct indexed_text from = {.fd = -1};
     enum err err = scan_init(&s, p, x, g, e);
     if (!err)
-        err = open_data(&fd, path, e);
+        err = indexed_text_open(&from, &x->file[p->file], path, e);
     scan_begin(&s, p->first_cell ? states_of(g) : 1U << state_of(PLACE_ROW, false));
     if (!err)
-        err = scan_cells(&s, fd, x, e);
+        err = scan_cells(&s, &from, x, e);
     scan_end(&s);
-    files_close(&fd);
+    indexed_text_close(&from);
     scan_close(&s);
     return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
 }
@@ -568,9 +485,9 @@ static enum err scan_compressed(struct build *b, uint32_t file, struct errmsg *e
     struct text_index_file *f = &b->x->file[file];
     struct stream_points points = {0};
     struct stream *from = NULL;
-    struct data_text t;
+    struct indexed_text t;
     struct scan s;
-    enum err err = text_open(&t, f, b->paths->path[file], e);
+    enum err err = indexed_text_open(&t, f, b->paths->path[file], e);
     if (err)
         return err_wrap(e, err, "%s: ", t.path);
     err = scan_init(&s, &part, b->x, b->g, e);
@@ -581,12 +498,12 @@ static enum err scan_compressed(struct build *b, uint32_t file, struct errmsg *e
         err = scan_stream(b, &s, from, e);
     }
     if (!err)
-        err = check_same(t.fd, f, e);
+        err = indexed_text_same(t.fd, f->stored_bytes, f->modified_ns, e);
     f->points = points.data;
     f->points_bytes = points.bytes;
     stream_close(from);
     scan_close(&s);
-    text_close(&t);
+    indexed_text_close(&t);
     return err ? err_wrap(e, err, "%s: ", b->paths->path[file]) : ERR_OK;
 }
 
@@ -688,16 +605,16 @@ static enum err check_copy(const struct text_index_part *p, uint64_t number, str
     const uint32_t size = text_index_cell_size(deals.x, p->file, cell);
     const char *path = deals.paths->path[p->file];
     char *text = mem_resize(NULL, size, 1);
-    struct data_text t = {.fd = -1};
-    enum err err = text ? text_open(&t, &deals.x->file[p->file], path, e) : err_memory(e);
+    struct indexed_text t = {.fd = -1};
+    enum err err = text ? indexed_text_open(&t, &deals.x->file[p->file], path, e) : err_memory(e);
     if (!err)
-        err = text_read(&t, text, size, cell * deals.x->cell_bytes, e);
+        err = indexed_text_read(&t, text, size, cell * deals.x->cell_bytes, e);
     if (!err && XXH3_64bits(text, size) != p->cell[i].sum)
         err = err_set(e, ERR_PROTO,
                       "its %s has other bytes than the chief's, from byte %" PRIu64
                       " on: data.train must name the same data everywhere",
                       path, cell * deals.x->cell_bytes);
-    text_close(&t);
+    indexed_text_close(&t);
     mem_free(text);
     return err;
 }
@@ -787,12 +704,12 @@ static enum err refuse_endless(const struct text_index *x, const struct text_ind
     const size_t most = (size_t)x->cell_bytes + row_bytes + 1;
     const size_t bytes = f->bytes - at < most ? (size_t)(f->bytes - at) : most;
     char *text = mem_zalloc(bytes + CSV_SCAN_PAD, 1);
-    struct data_text t = {.fd = -1};
+    struct indexed_text t = {.fd = -1};
     size_t begin = 0, row;
-    enum err err = text ? text_open(&t, f, path, e) : err_memory(e);
+    enum err err = text ? indexed_text_open(&t, f, path, e) : err_memory(e);
     if (!err)
-        err = text_read(&t, text, bytes, at, e);
-    text_close(&t);
+        err = indexed_text_read(&t, text, bytes, at, e);
+    indexed_text_close(&t);
     while (!err && (row = csv_scan_row(text + begin, bytes - begin, g)) && row <= row_bytes)
         begin += row;
     const size_t left = bytes - begin;
@@ -841,7 +758,8 @@ static enum err size_file(struct text_index *x, uint32_t i, const char *path, st
         return err;
     if (stat(path, &st) != 0)
         return err_set(e, err_of_errno(errno), "%s: %s", path, strerror(errno));
-    err = text_index_size(x, i, compressed ? 0 : (uint64_t)st.st_size, modified_ns(&st), e);
+    err = text_index_size(x, i, compressed ? 0 : (uint64_t)st.st_size,
+                          indexed_text_modified_ns(&st), e);
     x->file[i].stored_bytes = (uint64_t)st.st_size;
     x->file[i].compressed = compressed;
     return err;
@@ -937,7 +855,7 @@ static bool is_of_now(const struct text_index *x, const struct paths *paths)
     for (uint32_t i = 0; i < x->files && is; i++) {
         struct stat st;
         is = stat(paths->path[i], &st) == 0 && (uint64_t)st.st_size == x->file[i].stored_bytes &&
-             modified_ns(&st) == x->file[i].modified_ns;
+             indexed_text_modified_ns(&st) == x->file[i].modified_ns;
     }
     return is;
 }
@@ -1161,16 +1079,16 @@ void index_helper_free(struct index_helper *h)
 static enum err find_here(struct text_index_file *f, const char *path, struct errmsg *e)
 {
     struct stat st;
-    int fd;
-    enum err err = open_data(&fd, path, e);
+    struct indexed_text t;
+    enum err err = indexed_text_open(&t, f, path, e);
     if (err)
         return err_wrap(e, err, "%s: ", path);
-    const bool known = fstat(fd, &st) == 0;
+    const bool known = fstat(t.fd, &st) == 0;
     const int error = errno;
-    files_close(&fd);
+    indexed_text_close(&t);
     if (!known)
         return err_set(e, err_of_errno(error), "%s: %s", path, strerror(error));
-    f->modified_ns = modified_ns(&st);
+    f->modified_ns = indexed_text_modified_ns(&st);
     if ((uint64_t)st.st_size == f->stored_bytes)
         return ERR_OK;
     return refuse_size(path, (uint64_t)st.st_size, f->stored_bytes, e);
@@ -1212,326 +1130,6 @@ enum err csv_index_contents(const struct text_index *x, const struct paths *path
         contents_rows(out, text_index_file_rows(x, i));
     }
     return err ? err : contents_finish(out, e);
-}
-
-/* ---- rows by the index ---- */
-
-struct indexed {
-    struct row_reader reader;
-    const struct text_index *x;
-    const struct paths *paths;
-    struct csv_format format;
-    pthread_mutex_t lock;  /* of the files' fields, until they have begun, and of `shown` */
-    uint32_t shown;        /* bad rows that were logged */
-    struct csv_file *file; /* (files) */
-};
-
-/* A read of rows of one file, by one thread. */
-struct reading_rows {
-    struct indexed *of;
-    uint32_t file;
-    struct data_text from;
-    struct csv_piece piece;
-    char *
-        text; /* (format.piece_bytes + cell_bytes + 1 + CSV_SCAN_PAD) from a record's beginning on */
-    size_t bytes;
-    uint64_t cell, line; /* cell: the next one; line: of the first record */
-    uint64_t skip, rows; /* records that are rows to skip; and then rows to give out */
-    uint64_t end;        /* the number of the row behind them */
-    row_visitor *visit;
-    void *ctx;
-};
-
-/* Add the next cell's bytes from `from` on to the text, if its checksum is that of the index. */
-static enum err add_cell(struct reading_rows *r, uint32_t from, struct errmsg *e)
-{
-    const struct text_index *x = r->of->x;
-    const uint32_t size = text_index_cell_size(x, r->file, r->cell);
-    char *to = r->text + r->bytes;
-    enum err err = text_read(&r->from, to, size, r->cell * x->cell_bytes, e);
-    if (err)
-        return err;
-    if (XXH3_64bits(to, size) != x->file[r->file].entry[r->cell].sum)
-        return err_set(e, ERR_INPUT,
-                       "it has changed since it was indexed, at byte %" PRIu64
-                       " or behind it: restore it, or start again with --fresh",
-                       r->cell * x->cell_bytes);
-    memmove(to, to + from, size - from);
-    r->bytes += size - from;
-    r->cell++;
-    if (r->cell == x->file[r->file].cells && r->bytes && r->text[r->bytes - 1] != '\n')
-        r->text[r->bytes++] = '\n';
-    return ERR_OK;
-}
-
-/* Drop the text before `bytes`. */
-static void drop_records(struct reading_rows *r, size_t bytes)
-{
-    r->line += csv_count(r->text, bytes, '\n');
-    r->bytes -= bytes;
-    memmove(r->text, r->text + bytes, r->bytes);
-}
-
-static void skip_records(struct reading_rows *r)
-{
-    const struct csv_format *f = &r->of->format;
-    size_t begin = 0, row = 1;
-    while (r->skip && row) {
-        row = csv_scan_row(r->text + begin, r->bytes - begin, &f->grammar);
-        r->skip -= row && !csv_is_no_row(f, r->text + begin, r->text + begin + row - 1);
-        begin += row;
-    }
-    drop_records(r, begin);
-}
-
-/* Row i of the piece, whose number is `row`. */
-static bool is_held(const struct row_reader *r, const struct csv_piece *p, uint64_t i, uint64_t row)
-{
-    return r->share > 0 &&
-           order_holds_out(r->hold_key, *r->column ? csv_text_key(&p->kept[i]) : row, r->share);
-}
-
-enum err row_reader_give(const struct row_reader *r, const struct csv_piece *p, uint64_t row,
-                         uint64_t *rows, row_visitor *visit, void *ctx, struct errmsg *e)
-{
-    uint32_t *cells = p->cells;
-    enum err err = r->learn ? r->learn(ctx, p->learned.words, e) : ERR_OK;
-    for (uint64_t i = 0; i < p->rows && *rows && !err; i++, --*rows) {
-        const size_t raw = schema_packed_raw_cells(r->schema, cells);
-        const bool good = batch_bit(p->present, (uint32_t)i), held = is_held(r, p, i, row + i);
-        if (held && !r->held)
-            cells[r->schema->inputs] = schema_bits(NAN);
-        if (good && !r->raw)
-            schema_scale_row(r->schema, cells);
-        if (held || !r->held)
-            err = visit(ctx, cells, r->raw ? raw : raw - r->schema->wide, !good || (held && r->raw),
-                        e);
-        cells += raw;
-    }
-    return err;
-}
-
-/* Make the text's whole rows, up to the last one's end, the piece's text. Returns how many ends p->mark has. */
-static size_t set_piece(struct reading_rows *r)
-{
-    const struct csv_format *f = &r->of->format;
-    struct csv_piece *p = &r->piece;
-    enum csv_place place = PLACE_ROW;
-    const size_t ends = csv_scan_rows(p->mark, r->text, r->bytes, 0, &f->grammar, &place);
-    p->text = r->text;
-    p->bytes = ends ? p->mark[ends - 1] + (size_t)1 : 0;
-    p->line = r->line;
-    p->marks = 0;
-    csv_piece_grammar(p, f);
-    return ends;
-}
-
-/* Cells have longer rows, too, but the reader refuses them. ends: the piece's, in p->mark. */
-static enum err check_lengths(const struct reading_rows *r, size_t ends, struct errmsg *e)
-{
-    const struct csv_piece *p = &r->piece;
-    const size_t most = r->of->format.piece_bytes;
-    for (size_t i = 0, begin = 0; i < ends; begin = p->mark[i++] + (size_t)1)
-        if (p->mark[i] + (size_t)1 - begin > most)
-            return csv_refuse_long(e, r->text + begin, most,
-                                   r->line + csv_count(r->text, begin, '\n'), &r->of->format);
-    return ERR_OK;
-}
-
-/* The first times. */
-static void show_bad(struct indexed *x, const char *path, const struct csv_piece *p)
-{
-    enum { SHOWN_ROWS = 3 };
-    pthread_mutex_lock(&x->lock);
-    if (x->shown++ < SHOWN_ROWS)
-        log_warn("%s:%" PRIu64 ": this row is left out (data.bad_rows: skip): %s", path,
-                 p->first_bad_line, p->first_bad.text);
-    pthread_mutex_unlock(&x->lock);
-}
-
-/* The whole rows of the text become rows of cells, and the text behind them stays. */
-static enum err read_rows(struct reading_rows *r, struct errmsg *e)
-{
-    const struct csv_format *f = &r->of->format;
-    const struct csv_file *file = &r->of->file[r->file];
-    struct csv_piece *p = &r->piece;
-    enum err err = check_lengths(r, set_piece(r), e);
-    if (err)
-        return err;
-    const size_t bytes = p->bytes;
-    const uint64_t lines = csv_count(p->text, bytes, '\n'); /* before quotes are removed */
-    p->field = file->field;
-    p->kept_as = file->kept_as;
-    p->fields = file->fields;
-    p->header = file->header;
-    learned_clear(&p->learned, f->meaning.schema->inputs);
-    err = csv_rows(p, f, e);
-    if (err)
-        return err;
-    if (p->bad && f->job->bad_rows != BAD_ROWS_STOP)
-        show_bad(r->of, file->path, p);
-    err = row_reader_give(&r->of->reader, p, r->end - r->rows, &r->rows, r->visit, r->ctx, e);
-    if (!err && r->rows && p->bad && f->job->bad_rows == BAD_ROWS_STOP)
-        return err_set(e, ERR_INPUT, "%" PRIu64 ": %s", p->first_bad_line, p->first_bad.text);
-    r->bytes -= bytes;
-    r->line += lines;
-    memmove(r->text, r->text + bytes, r->bytes);
-    return err;
-}
-
-/* Find the header, or the first row: what comes before it can be longer than the text's room. Errors name the file. */
-static enum err find_fields(struct reading_rows *r, struct csv_file *file, struct errmsg *e)
-{
-    struct csv_piece *p = &r->piece;
-    const size_t most = r->of->format.piece_bytes;
-    size_t mark_bytes;
-    enum err err = ERR_OK;
-    for (r->line = 1; !err && !file->begun && r->cell < r->of->x->file[r->file].cells;) {
-        if (r->bytes > most) {
-            err = csv_refuse_long(e, r->text, most, r->line, &r->of->format);
-            return err_wrap(e, err, "%s:", file->path);
-        }
-        err = add_cell(r, 0, e);
-        (void)set_piece(r);
-        const size_t bytes = p->bytes;
-        if (!err && bytes && r->line == 1)
-            err = csv_file_skip_mark(p, &mark_bytes, e);
-        if (err)
-            return err_wrap(e, err, "%s: ", file->path);
-        if (bytes)
-            err = csv_file_begin(file, p, &r->of->format, e);
-        drop_records(r, bytes);
-    }
-    return err;
-}
-
-/* Find the fields of the file, by the job's order or by its header, once for all threads. An error comes again for each. */
-static enum err begin_file(struct reading_rows *r, struct errmsg *e)
-{
-    struct csv_file *file = &r->of->file[r->file];
-    pthread_mutex_lock(&r->of->lock);
-    if (!file->path) /* those who have it read it without the lock */
-        file->path = r->of->paths->path[r->file];
-    const enum err err = find_fields(r, file, e);
-    if (err)
-        csv_file_close(file);
-    pthread_mutex_unlock(&r->of->lock);
-    r->cell = r->bytes = 0;
-    return err;
-}
-
-static enum err read_on(struct reading_rows *r, uint32_t from, struct errmsg *e)
-{
-    const struct text_index_file *f = &r->of->x->file[r->file];
-    const size_t most = r->of->format.piece_bytes;
-    enum err err = ERR_OK;
-    for (; r->rows && !err; from = 0) {
-        if (r->bytes > most)
-            return csv_refuse_long(e, r->text, most, r->line, &r->of->format);
-        if (r->cell == f->cells)
-            return err_set(e, ERR_INPUT,
-                           " it has fewer rows than its index: start again with --fresh");
-        err = add_cell(r, from, e);
-        if (err)
-            return err_wrap(e, err, " ");
-        if (r->skip)
-            skip_records(r);
-        if (!err && !r->skip)
-            err = read_rows(r, e);
-    }
-    return err;
-}
-
-static enum err read_file(struct reading_rows *r, const struct text_index_place *p,
-                          struct errmsg *e)
-{
-    const struct text_index *x = r->of->x;
-    const char *path = r->of->paths->path[p->file];
-    enum err err = text_open(&r->from, &x->file[p->file], path, e);
-    if (!err)
-        err = check_same(r->from.fd, &x->file[p->file], e);
-    if (err)
-        return err_wrap(e, err, "%s: ", path);
-    err = begin_file(r, e);
-    if (err)
-        return err;
-    r->cell = p->at / x->cell_bytes;
-    r->line = p->line;
-    r->skip = p->skip;
-    err = read_on(r, (uint32_t)(p->at % x->cell_bytes), e);
-    if (err) /* wrong input has its line */
-        return err_wrap(e, err, err == ERR_INPUT ? "%s:" : "%s: ", path);
-    err = check_same(r->from.fd, &x->file[p->file], e);
-    return err ? err_wrap(e, err, "%s: ", path) : ERR_OK;
-}
-
-static enum err indexed_read(struct row_reader *of, uint64_t first, uint64_t end,
-                             row_visitor *visit, void *ctx, struct errmsg *e)
-{
-    struct indexed *x = (struct indexed *)of;
-    const size_t most = x->format.piece_bytes + (size_t)x->x->cell_bytes + 1 + CSV_SCAN_PAD;
-    struct reading_rows r = {.of = x, .text = mem_zalloc(most, 1), .visit = visit, .ctx = ctx};
-    r.piece.mark = mem_zalloc(most, sizeof *r.piece.mark);
-    enum err err = learned_init(&r.piece.learned, of->schema, false, false);
-    if (err || !r.text || !r.piece.mark)
-        err = err_memory(e);
-    while (first < end && !err) {
-        const struct text_index_place p = text_index_find(x->x, first);
-        r.file = p.file;
-        r.rows = p.left < end - first ? p.left : end - first;
-        r.cell = r.bytes = 0;
-        first += r.rows;
-        r.end = first;
-        err = read_file(&r, &p, e);
-        text_close(&r.from);
-    }
-    learned_close(&r.piece.learned, of->schema->inputs);
-    csv_batch_free(r.piece.batch);
-    mem_free(r.piece.kept);
-    mem_free(r.piece.cells);
-    mem_free(r.piece.present);
-    mem_free(r.piece.mark);
-    mem_free(r.text);
-    return err;
-}
-
-static void indexed_free(struct row_reader *of)
-{
-    struct indexed *x = (struct indexed *)of;
-    for (uint32_t i = 0; i < x->x->files; i++)
-        csv_file_close(&x->file[i]);
-    pthread_mutex_destroy(&x->lock);
-    csv_format_close(&x->format);
-    mem_free(x->file);
-    mem_free(x);
-}
-
-enum err csv_index_reader(struct row_reader **out, const struct reading *r,
-                          const struct text_index *x, const struct paths *paths, struct errmsg *e)
-{
-    static const struct row_reader_type type = {indexed_read, indexed_free};
-    struct indexed *made = mem_zalloc(1, sizeof *made);
-    struct csv_file *file = mem_zalloc(x->files, sizeof *file);
-    enum err err = made && file ? csv_format_init(&made->format, &r->job->data.csv, r->schema,
-                                                  r->teaches, r->classes, e)
-                                : err_memory(e);
-    if (err) {
-        mem_free(file);
-        mem_free(made);
-        return err;
-    }
-    made->format.meaning.whole = dataset_has_classes(r->job);
-    made->reader = (struct row_reader){.type = &type,
-                                       .schema = r->schema,
-                                       .rows = text_index_rows(x),
-                                       .may_be_bad = r->job->data.csv.bad_rows != BAD_ROWS_STOP};
-    row_reader_hold(&made->reader, &made->format, r->job);
-    made->x = x;
-    made->paths = paths;
-    made->file = file;
-    pthread_mutex_init(&made->lock, NULL);
-    *out = &made->reader;
-    return ERR_OK;
 }
 
 const struct index_type csv_index_type = {

@@ -2,12 +2,14 @@
 #include "data/csv_rows.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "job/range.h"
 #include "data/csv_batch.h"
+#include "data/readers.h"
 #include "data/text/csv_hint.h"
 #include "data/text/csv_number.h"
 #include "data/text/csv_scan.h"
@@ -577,4 +579,33 @@ enum err csv_rows(struct csv_piece *p, const struct csv_format *f, struct errmsg
     return err && err != ERR_INPUT
                ? err_set(e, err, "out of memory for %llu rows", (unsigned long long)p->rows)
                : err;
+}
+
+/* ---- rows of a piece, one after another ---- */
+
+/* Row i of the piece, whose number is `row`. */
+static bool is_held(const struct row_reader *r, const struct csv_piece *p, uint64_t i, uint64_t row)
+{
+    return r->share > 0 &&
+           order_holds_out(r->hold_key, *r->column ? csv_text_key(&p->kept[i]) : row, r->share);
+}
+
+enum err row_reader_give(const struct row_reader *r, const struct csv_piece *p, uint64_t row,
+                         uint64_t *rows, row_visitor *visit, void *ctx, struct errmsg *e)
+{
+    uint32_t *cells = p->cells;
+    enum err err = r->learn ? r->learn(ctx, p->learned.words, e) : ERR_OK;
+    for (uint64_t i = 0; i < p->rows && *rows && !err; i++, --*rows) {
+        const size_t raw = schema_packed_raw_cells(r->schema, cells);
+        const bool good = batch_bit(p->present, (uint32_t)i), held = is_held(r, p, i, row + i);
+        if (held && !r->held)
+            cells[r->schema->inputs] = schema_bits(NAN);
+        if (good && !r->raw)
+            schema_scale_row(r->schema, cells);
+        if (held || !r->held)
+            err = visit(ctx, cells, r->raw ? raw : raw - r->schema->wide, !good || (held && r->raw),
+                        e);
+        cells += raw;
+    }
+    return err;
 }

@@ -24,11 +24,6 @@
 /* Of all files: so that numbers of rows can be added. */
 #define MOST_ROWS (UINT64_C(1) << PARQUET_ROW_BITS)
 
-static int64_t modified_ns(const struct stat *s)
-{
-    return s->st_mtim.tv_sec * INT64_C(1000000000) + s->st_mtim.tv_nsec;
-}
-
 /* ---- the index ---- */
 
 /* A hash of the footer and the size of the file, whose last bytes are the footer's length and PAR1. */
@@ -60,7 +55,7 @@ static enum err count_rows(struct text_index *x, uint32_t i, const struct parque
     enum err err = hash_footer(p->file, &sum, e);
     if (!err)
         err = text_index_size(x, i, p->module->groups(p->file->arrow),
-                              modified_ns(&p->file->opened), e);
+                              indexed_text_modified_ns(&p->file->opened), e);
     for (uint32_t k = 0; k < f->cells && !err; k++) {
         const uint64_t more = p->module->rows(p->file->arrow, k);
         f->entry[k] = (struct text_index_entry){.row = rows - before, .sum = sum};
@@ -236,16 +231,10 @@ struct reading_groups {
     void *ctx;
 };
 
-static enum err check_same(const struct parquet_file *f, const struct text_index_file *of,
-                           struct errmsg *e)
+static enum err check_same(const struct reading_groups *r, struct errmsg *e)
 {
-    struct stat now;
-    if (fstat(f->fd, &now) == 0 && (uint64_t)now.st_size == of->lines &&
-        modified_ns(&now) == of->modified_ns)
-        return ERR_OK;
-    return err_set(e, ERR_INPUT,
-                   "it changed while it was read: run again when nothing writes to it, or write to "
-                   "another file and rename it");
+    const struct text_index_file *f = &r->of->x->file[r->number];
+    return indexed_text_same(r->p->file->fd, f->lines, f->modified_ns, e);
 }
 
 /* Open a file behind the first one, which its columns are compared with. Errors name the file. */
@@ -263,7 +252,7 @@ static enum err open_grouped(struct reading_groups *r, uint32_t number, struct e
     enum err err = parquet_rows_begin(&r->file, &r->of->format, r->p, e);
     if (err)
         return err;
-    err = check_same(r->p->file, f, e);
+    err = check_same(r, e);
     if (!err)
         err = hash_footer(r->p->file, &sum, e);
     if (!err && f->cells && sum != sum_of(f))
@@ -364,7 +353,7 @@ static enum err read_grouped(struct reading_groups *r, uint64_t first, struct er
         pass_piece(r);
     }
     if (!err)
-        err = check_same(r->p->file, &r->of->x->file[r->number], e);
+        err = check_same(r, e);
     return err && !named ? err_wrap(e, err, "%s: ", r->file.path) : err;
 }
 
@@ -469,8 +458,7 @@ static bool is_still_there(const struct reading_groups *r)
 {
     struct stat now;
     return stat(r->file.path, &now) == 0 && now.st_dev == r->p->file->opened.st_dev &&
-           now.st_ino == r->p->file->opened.st_ino &&
-           check_same(r->p->file, &r->of->x->file[r->number], &(struct errmsg){""}) == ERR_OK;
+           now.st_ino == r->p->file->opened.st_ino && check_same(r, &(struct errmsg){""}) == ERR_OK;
 }
 
 /* Have a decoder that stands before the row, in its row group. */

@@ -208,6 +208,36 @@ enum err row_reader_give(const struct row_reader *r, const struct csv_piece *p, 
                          uint64_t *rows, row_visitor *visit, void *ctx,
                          struct errmsg *e) MUST_CHECK;
 
+/* ---- indexed_text.c ---- */
+
+/* The text of a file that has an index (data/core/text_index.h): it is read in its order, but can begin anywhere, also where gzip or
+ * zstd has compressed it. */
+struct text_index_file;
+struct stream;
+struct stat;
+struct indexed_text {
+    const struct text_index_file *of;
+    const char *path;
+    int fd;
+    struct stream *unpacked; /* of a compressed file, at `at`; NULL: none yet */
+    uint64_t at;
+};
+
+/* The file was there when its size was taken. `of` and the path must outlive *t. Owns: indexed_text_close, also on an error. Errors: of
+ * these functions: ERR_INPUT: it is not there, or has become shorter; ERR_CORRUPT; ERR_IO; ERR_NOMEM. They do not name the file. */
+enum err indexed_text_open(struct indexed_text *t, const struct text_index_file *of,
+                           const char *path, struct errmsg *e) MUST_CHECK;
+/* Read exactly the bytes [at, at + bytes) of the text. */
+enum err indexed_text_read(struct indexed_text *t, char *out, size_t bytes, uint64_t at,
+                           struct errmsg *e) MUST_CHECK;
+void indexed_text_close(struct indexed_text *t);
+
+/* The time of text_index_file. */
+int64_t indexed_text_modified_ns(const struct stat *s);
+/* Errors: ERR_INPUT: the open file has another size or time now; ERR_IO. */
+enum err indexed_text_same(int fd, uint64_t stored_bytes, int64_t modified_ns,
+                           struct errmsg *e) MUST_CHECK;
+
 /* ---- csv_index.c ---- */
 
 /* The index of csv files (data/core/text_index.h): parts are scanned by all threads, and joined in the order of the files.

@@ -1,4 +1,5 @@
 /* Checks of learning rates and their schedules, for the job and for each table. */
+#include <math.h>
 #include <stdio.h>
 
 #include "job/read.h"
@@ -142,6 +143,22 @@ static bool doubts(const struct optimizer *o, const char *key, uint64_t updates,
     return warmup > updates || from;
 }
 
+/* The average of the weights begins with the first ones. */
+static bool doubts_average(const struct optimizer *o, uint64_t updates, struct errmsg *text)
+{
+    const double first = o->use_ema ? pow((double)o->ema_momentum, (double)updates) : 0;
+    if (first <= 0.2)
+        return false;
+    (void)err_set(text, ERR_INPUT,
+                  "the optimizer's use_ema: with ema_momentum %g and %llu updates, %.0f %% of the "
+                  "averages that are evaluated and exported are the first weights; take an "
+                  "ema_momentum of %.2g, or "
+                  "more epochs",
+                  (double)o->ema_momentum, (unsigned long long)updates, 100 * first,
+                  pow(0.01, 1 / (double)updates));
+    return true;
+}
+
 bool job_doubts_rate(const struct job *job, uint64_t rows, struct errmsg *text)
 {
     const uint64_t batch = job->training.batch_size;
@@ -149,9 +166,17 @@ bool job_doubts_rate(const struct job *job, uint64_t rows, struct errmsg *text)
     const uint32_t each = job->optimizer.accumulation_steps;
     const uint64_t updates = each > 1 ? steps / each : steps;
     char key[JOB_NAME_MAX + 16];
+    if (updates == 0 && steps) {
+        (void)err_set(text, ERR_INPUT,
+                      "training.gradient_accumulation_steps: %u, but the job has %llu steps: no "
+                      "weight is updated",
+                      each, (unsigned long long)steps);
+        return true;
+    }
     if (updates == 0)
         return false;
-    if (doubts(&job->optimizer, "training.", updates, text))
+    if (doubts_average(&job->optimizer, updates, text) ||
+        doubts(&job->optimizer, "training.", updates, text))
         return true;
     for (uint32_t i = 0; i < job->model.tables; i++) {
         const struct job_table *t = &job->model.table[i];

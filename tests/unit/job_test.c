@@ -1134,6 +1134,19 @@ static void updates_of_a_warm_up_are_those_of_accumulated_steps(void **state)
     assert_true(job_doubts_rate(&job, rows, &why));
     assert_string_equal(why.text, "training.warmup_steps: 30, but the job has 20 updates of the "
                                   "weights: the last one has a learning rate of 0.00667");
+    job.optimizer.accumulation_steps = 41;
+    assert_true(job_doubts_rate(&job, rows, &why));
+    assert_string_equal(why.text, "training.gradient_accumulation_steps: 41, but the job has 40 "
+                                  "steps: no weight is updated");
+    job.optimizer.accumulation_steps = 1;
+    job.optimizer.use_ema = true;
+    job.optimizer.ema_momentum = 0.95f; /* 0.95^40 = 0.13 */
+    assert_false(job_doubts_rate(&job, rows, &why));
+    job.optimizer.ema_momentum = 0.999f;
+    assert_true(job_doubts_rate(&job, rows, &why));
+    assert_non_null(strstr(why.text,
+                           "40 updates, 96 % of the averages that are evaluated and "
+                           "exported are the first weights; take an ema_momentum of 0.89"));
     job_close(&job);
 }
 

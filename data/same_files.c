@@ -239,6 +239,66 @@ static void warn_of_order(const struct reading *r, const char *const *path, size
     }
 }
 
+/* "out-00002-of-00004.csv" */
+struct shard {
+    size_t at, digits; /* of its number, in the path */
+    unsigned long of;
+};
+
+static bool find_shard(struct shard *s, const char *path)
+{
+    static const char word[] = "-of-", digits[] = "0123456789";
+    const char *last = NULL;
+    for (const char *p = path; (p = strstr(p, word)); p++)
+        last = p;
+    if (!last || !strspn(last + sizeof word - 1, digits))
+        return false;
+    s->of = strtoul(last + sizeof word - 1, NULL, 10);
+    s->at = (size_t)(last - path);
+    for (s->digits = 0; s->at && strchr(digits, path[s->at - 1]); s->digits++)
+        s->at--;
+    return s->digits && s->at && strchr("-_", path[s->at - 1]);
+}
+
+/* How many files of the set are there; numbers begin with 0 or with 1. */
+static unsigned long count_shards(const struct shard *s, const char *path)
+{
+    unsigned long n = 0;
+    char name[PATHS_FILE_MAX];
+    struct stat st;
+    for (unsigned long k = 0; k <= s->of; k++) {
+        (void)snprintf(name, sizeof name, "%.*s%0*lu%s", (int)s->at, path, (int)s->digits, k,
+                       path + s->at + s->digits);
+        n += stat(name, &st) == 0;
+    }
+    return n;
+}
+
+/* A set that lacks files, or two sets, of files that are not named one by one. */
+static void warn_of_shards(const struct reading *r, const char *const *path, size_t count)
+{
+    enum { MOST = 10000 }; /* files */
+    struct shard first, s;
+    if (count == 0 || !find_shard(&first, path[0]) || first.of > MOST ||
+        strstr(r->patterns, path[0]))
+        return;
+    const unsigned long there = count_shards(&first, path[0]);
+    if (there < first.of)
+        dataset_warn(r, "%s: the name of %s says that there are %lu such files, and there are %lu",
+                     r->key, path[0], first.of, there);
+    for (size_t i = 1; i < count; i++) {
+        if (!find_shard(&s, path[i]) || s.of == first.of || s.at != first.at ||
+            strncmp(path[0], path[i], s.at) != 0)
+            continue;
+        dataset_warn(
+            r,
+            "%s: %s and %s are of two sets of files, as of two writes: rows that are in both "
+            "count twice; name one set",
+            r->key, path[0], path[i]);
+        return;
+    }
+}
+
 static bool is_silent(const struct reading *r)
 {
     return r->unlabeled || r->sampled || r->job->data.format == DATA_SYNTHETIC;
@@ -250,6 +310,7 @@ enum err same_files_warn(const struct reading *r, const char *const *path, const
     warn_of_order(r, path, count);
     if (is_silent(r))
         return ERR_OK;
+    warn_of_shards(r, path, count);
     enum err err = warn_twice(r, path, with, count, e);
     if (!err && r->eval && r->job->data.train && !r->job->data.eval_named)
         err = warn_of_both_parts(r, e);

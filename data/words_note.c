@@ -362,7 +362,7 @@ static const char *text_with_comma(const struct vocabulary *missing, size_t *byt
 static void note_markers(const struct reading *r, const char *name, const struct vocabulary *words,
                          const struct vocabulary *missing)
 {
-    char list[CSV_HINT_MARKERS * 14] = "", hint[PRINTABLE_NAME_BYTES + 80] = "";
+    char list[CSV_HINT_MARKERS * 16] = "", hint[PRINTABLE_NAME_BYTES + 80] = "";
     size_t n = 0, bytes;
     for (size_t i = 0; i < CSV_HINT_MARKERS; i++) {
         const char *marker = csv_hint_markers[i];

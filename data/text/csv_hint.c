@@ -34,11 +34,43 @@ bool csv_hint_shown_bytes(char out[static CSV_SHOWN_BYTES], const char *text, si
     return raw;
 }
 
-const char *const csv_hint_markers[CSV_HINT_MARKERS] = {
-    "NULL",    "\\N",     "NA",       "N/A",     "#N/A",    "NaN",    "nan",  "None",
-    "null",    "-NaN",    "-nan",     "Null",    "(null)",  "[NULL]", "<NA>", "NaT",
-    "#DIV/0!", "#NUM!",   "#REF!",    "#VALUE!", "#NAME?",  "n/a",    "#NA",  "#N/A N/A",
-    "#NULL!",  "1.#QNAN", "-1.#QNAN", "1.#IND",  "-1.#IND", "\\0"};
+const char *const csv_hint_markers[CSV_HINT_MARKERS] = {"NULL",
+                                                        "\\N",
+                                                        "NA",
+                                                        "N/A",
+                                                        "#N/A",
+                                                        "NaN",
+                                                        "nan",
+                                                        "None",
+                                                        "null",
+                                                        "-NaN",
+                                                        "-nan",
+                                                        "Null",
+                                                        "(null)",
+                                                        "[NULL]",
+                                                        "<NA>",
+                                                        "NaT",
+                                                        "#DIV/0!",
+                                                        "#NUM!",
+                                                        "#REF!",
+                                                        "#VALUE!",
+                                                        "#NAME?",
+                                                        "n/a",
+                                                        "#NA",
+                                                        "#N/A N/A",
+                                                        "#NULL!",
+                                                        "1.#QNAN",
+                                                        "-1.#QNAN",
+                                                        "1.#IND",
+                                                        "-1.#IND",
+                                                        "\\0",
+                                                        "undefined",
+                                                        "[object Object]",
+                                                        "System.String[]",
+                                                        "#ERROR!",
+                                                        "Loading...",
+                                                        "0000-00-00",
+                                                        "0000-00-00 00:00:00"};
 
 bool csv_hint_is_marker(const char *text, size_t bytes)
 {

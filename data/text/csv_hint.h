@@ -20,7 +20,7 @@ bool csv_hint_is_name(const char *text, size_t bytes);
 bool csv_hint_shown_bytes(char out[static CSV_SHOWN_BYTES], const char *text, size_t bytes);
 
 /* Usual markers of missing values, which are words unless data.missing lists them. */
-enum { CSV_HINT_MARKERS = 30 };
+enum { CSV_HINT_MARKERS = 37 };
 extern const char *const csv_hint_markers[CSV_HINT_MARKERS];
 bool csv_hint_is_marker(const char *text, size_t bytes);
 

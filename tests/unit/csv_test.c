@@ -2067,6 +2067,11 @@ static void words_that_look_equal_or_missing_are_said(void **state)
          "\"-nan\", \"Null\", \"(null)\", \"[NULL]\", \"<NA>\", \"NaT\", \"#DIV/0!\", "
          "\"#NUM!\", "
          "\"#REF!\", \"#VALUE!\", \"#NAME?\": read as a word"},
+        {"[\"\"]",
+         "1,undefined\n2,[object "
+         "Object]\n1,#ERROR!\n2,Loading...\n1,0000-00-00\n2,System.String[]\n",
+         "\"undefined\", \"[object Object]\", \"System.String[]\", \"#ERROR!\", \"Loading...\", "
+         "\"0000-00-00\": read as a word"},
         {"[\"\", NA]", "1,NA\n2,x\n", "nothing"},
         {"[\"NA,null\"]", "1,NA\n2,x\n",
          "add it to data.missing; \"NA,null\" there is one text: for several write a list"},
@@ -3537,6 +3542,41 @@ static void files_whose_numbers_are_not_in_order_are_warned_of_if_their_order_te
     teardown(&f);
 }
 
+static void sets_of_files_that_lack_one_and_two_sets_are_warned_of(void **state)
+{
+    static const char *const name[] = {
+        "b-0-of-2.csv", "b-1-of-2.csv", "b-0-of-3.csv", "b-1-of-3.csv", "b-2-of-3.csv",
+        "c_1-of-2.csv", "c_2-of-2.csv", "d-of-9.csv",   "e-1-of-a.csv", "f-0-of-4.csv"};
+    static const struct {
+        const char *train, *said;
+    } cases[] = {
+        {"@/b-*.csv",
+         "data.train: /b-0-of-2.csv and /b-0-of-3.csv are of two sets of files, as of two "
+         "writes: rows that are in both count twice; name one set"},
+        {"@/b-*-of-3.csv", "nothing"},
+        {"@/b-[01]-of-3.csv", "nothing"}, /* the third one is there */
+        {"@/c_*.csv", "nothing"},
+        {"@/d-*.csv", "nothing"},
+        {"@/e-*.csv", "nothing"},
+        {"@/f-*.csv", "data.train: the name of /f-0-of-4.csv says that there are 4 such files, and "
+                      "there are 1"},
+        {"@/f-0-of-4.csv", "nothing"},
+    };
+    (void)state;
+    struct fixture f;
+    char text[16];
+    setup(&f, NUMBER_LABEL, NULL, 0);
+    put(&f, "eval.csv", "8,9\n", 4);
+    name_files(&f, &f.job.data.eval, "@/eval.csv");
+    for (int i = 0; i < (int)(sizeof name / sizeof *name); i++)
+        put(&f, name[i], text, (size_t)snprintf(text, sizeof text, "1,%d\n2,3\n", i));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        name_files(&f, &f.job.data.train, cases[i].train);
+        assert_string_equal(files_warning(&f), cases[i].said);
+    }
+    teardown(&f);
+}
+
 static void files_with_equal_rows_are_warned_of(void **state)
 {
     static const struct {
@@ -3968,6 +4008,7 @@ int main(void)
         cmocka_unit_test(files_that_are_named_twice_are_warned_of),
         cmocka_unit_test(a_key_by_which_far_more_or_fewer_rows_are_held_out_is_named),
         cmocka_unit_test(files_whose_numbers_are_not_in_order_are_warned_of_if_their_order_tells),
+        cmocka_unit_test(sets_of_files_that_lack_one_and_two_sets_are_warned_of),
         cmocka_unit_test(files_with_equal_rows_are_warned_of),
         cmocka_unit_test(a_look_before_a_start_opens_some_of_many_files),
         cmocka_unit_test(rows_are_the_same_as_a_field_at_a_time),

@@ -389,7 +389,8 @@ enum {
     RANGE_BYTES = 1 << 20,   /* noted of the beginning of a file */
     LABELS_BYTES = 16 << 20, /* a look reads all labels of a file that has no more */
     PIXEL_SCALE = 255,
-    RANGE_SCALE = 10 /* a data.scale from which on it is not for numbers up to 1 */
+    RANGE_SCALE = 10, /* a data.scale from which on it is not for numbers up to 1 */
+    LARGE = 10000     /* of a number that a model is given */
 };
 
 static bool is_float(enum element type)
@@ -441,6 +442,12 @@ static void say_most(const struct array_file *f, float most, const struct readin
                      "remove data.scale if they are scaled already, else save them as they were",
                      r->key, f->path, is_float(f->type) ? "floats" : "integers", (double)most,
                      scale);
+    else if (f->rank > 1 && most > 1 && scale < 1 && (double)most > LARGE * scale)
+        dataset_warn(
+            r,
+            "%s: %s: it has numbers up to %.3g, and data.scale: %.3g, which divides them, "
+            "makes them up to %.3g; if they are to be multiplied by it, use data.scale: %.3g",
+            r->key, f->path, (double)most, scale, (double)most / scale, 1 / scale);
     else if (f->rank > 1 && f->type == ELEMENT_U16 && scale == PIXEL_SCALE &&
              most > RANGE_SCALE * PIXEL_SCALE)
         dataset_warn(r,

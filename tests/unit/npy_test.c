@@ -280,6 +280,12 @@ static void floats_of_a_strange_size_are_warned_of(void **state)
          "/x.npy: it has integers of 16 bits up to 65535, and data.scale: 255 is for pixels up to "
          "255; if they are pixels, use data.scale: 65535"},
         {"<u2", deep, 65535, NULL},
+        {"<f4", pixels, 0.00390625f,
+         "/x.npy: it has numbers up to 240, and data.scale: 0.00391, which divides them, makes "
+         "them up to "
+         "6.14e+04; if they are to be multiplied by it, use data.scale: 256"},
+        {"<f4", pixels, 0.5f, NULL},
+        {"|u1", bytes, 0.0001f, "/x.npy: it has numbers up to 2, and data.scale: 0.0001, which"},
         {"<f4", swapped, 1,
          "/x.npy: all its numbers are 0 or below 1.2e-38, as if their bytes were not in the order "
          "of the file, which is little-endian"},

@@ -75,6 +75,12 @@ static void say_seen(const struct dataset *d, const struct reading *r)
     if (!s->weighs)
         dataset_warn(r, "%s: %s have weight 0, %s", r->key, which,
                      part ? "as if they were not there" : "so there is nothing to count");
+    if (s->rows >= FEW && (double)s->weight_max > s->weights / 2)
+        dataset_warn(r,
+                     "%s: one row has the weight %g, and %.0f rows have %g together: losses and "
+                     "metrics are those of one row",
+                     r->key, (double)s->weight_max, s->rows - 1,
+                     s->weights - (double)s->weight_max);
     if (!r->eval && one && (classes || d->rows >= FEW))
         dataset_warn(r, "%s: %s%s have the label %g: from %s%s alone nothing can be learned",
                      r->key, which, weigh, label, part ? "rows of one " : "one ",

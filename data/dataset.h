@@ -23,6 +23,7 @@ struct dataset_seen {
     float min, max;                 /* of the labels */
     float weighed_min, weighed_max; /* the same of rows with a weight above 0; NAN: none */
     double rows, weights;           /* how many; the sum of their weights */
+    float weight_max;
     uint64_t classes[DATASET_SEEN_CLASSES / 64]; /* bits: labels from 0 that a row has */
 };
 

@@ -57,6 +57,7 @@ static inline void dataset_see_also(struct dataset_seen *s, const struct dataset
     s->weighs |= next->weighs;
     s->rows += next->rows;
     s->weights += next->weights;
+    s->weight_max = fmaxf(s->weight_max, next->weight_max);
     s->min = fminf(s->min, next->min);
     s->max = fmaxf(s->max, next->max);
     s->weighed_min = fminf(s->weighed_min, next->weighed_min); /* NAN is left out */

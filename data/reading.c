@@ -131,6 +131,7 @@ void dataset_see(struct dataset_seen *s, float label, float weight)
     s->weighs |= weight > 0;
     s->rows++;
     s->weights += (double)weight;
+    s->weight_max = fmaxf(s->weight_max, weight);
     if (label >= 0 && label < DATASET_SEEN_CLASSES && label == floorf(label))
         s->classes[(uint32_t)label / 64] |= UINT64_C(1) << (uint32_t)label % 64;
 }

@@ -467,6 +467,13 @@ static void rows_from_which_nothing_can_be_learned_are_warned_of(void **state)
     values[0] = '1';
     values[4] = '8';
     warns(&f, values, "nothing");
+    memcpy(values, "1,9,8\n2,9,7\n", strlen("1,9,8\n2,9,7\n"));
+    warns(&f, values, "nothing");
+    char weighs[220];
+    (void)snprintf(weighs, sizeof weighs, "1,1e9,8\n%s", few);
+    warns(&f, weighs,
+          "data.train: one row has the weight 1e+09, and 19 rows have 27 together: losses and "
+          "metrics are those of one row");
     f.job.model.head[0].loss = LOSS_BINARY_CROSSENTROPY;
     warns(&f, "1,2,1\n2,0,1\n",
           "data.train: all rows have the label 1: from one class alone nothing can be learned");

@@ -1002,15 +1002,28 @@ static bool is_many(const struct csv *c, uint64_t rows)
     return rows >= FEW && rows > c->rows / 4;
 }
 
-/* Rare words are normal, and a given vocabulary can leave them out. If it lists a word that no row has, fewer rows tell. Words that
- * data.train teaches are never unknown there. */
+/* The unknown word that is shown has the letters of one in the vocabulary. */
+static bool is_another_case(const struct csv *c, uint32_t i)
+{
+    const struct vocabulary *words = &c->table->schema->input[i].words;
+    const char *shown = c->unknown[i].of.shown;
+    size_t bytes;
+    for (uint32_t n = 0; n < words->count; n++) {
+        const char *word = vocabulary_text(words, n, &bytes);
+        if (bytes == strlen(shown) && strncasecmp(word, shown, bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Rare words are normal, and a given vocabulary can leave frequent ones out on purpose: but then rows have all that it lists. Words
+ * that data.train teaches are never unknown there. */
 static bool is_often_unknown(const struct csv *c, uint32_t i, uint32_t absent)
 {
-    enum { PART = 20 };
-    const uint64_t rows = c->unknown[i].of.rows;
-    return (c->reading->eval || !c->table->schema->input[i].learns) &&
-           (is_many(c, rows) ||
-            (absent != VOCABULARY_NONE && rows >= FEW && rows > c->rows / PART));
+    if (!is_many(c, c->unknown[i].of.rows))
+        return false;
+    return c->table->schema->input[i].learns ? c->reading->eval
+                                             : absent != VOCABULARY_NONE || is_another_case(c, i);
 }
 
 /* A look has read the beginnings alone. */

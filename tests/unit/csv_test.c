@@ -1969,9 +1969,9 @@ static void training_words_that_a_given_vocabulary_lacks_are_said(void **state)
         const char *said, *why;
     } of[] = {{"red, blue", 100, 26, "26 of 100 rows", "), so it tells the model nothing: check"},
               {"red, blue", 100, 25, "nothing", "nothing"},
-              {"red, bleu", 400, 21, "21 of 400 rows", "), and none has its word \"bleu\", so"},
-              {"red, bleu", 400, 20, "nothing", "nothing"},
-              {"red, bleu", 100, 19, "nothing", "nothing"}};
+              {"red, bleu", 100, 26, "26 of 100 rows", "), and none has its word \"bleu\", so"},
+              {"red, bleu", 100, 25, "nothing", "nothing"},
+              {"red", 100, 61, "nothing", "nothing"}}; /* on purpose */
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char columns[200], text[4000] = "", said[200] = "nothing";
         const char *blue = strstr(of[i].vocabulary, "blue") ? "blue" : "red";

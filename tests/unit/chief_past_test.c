@@ -326,7 +326,9 @@ static void its_own_generation_and_those_that_begin_without_the_shards_need_no_p
     quiet_entered(f.chief, 1, f.generation, 1000);
     chief_on_ps_down(f.chief, 0, 1000);
     ps_up(&f, &(struct found){.journal = "own", .step = 35}, 1); /* its history was read long ago */
-    assert_true(f.warnings == 0 && f.journaled == 0);
+    assert_true(f.enters == 1 && f.warnings == 0 && f.journaled == 0);
+    generation_start(f.chief); /* another one, as for a worker that comes */
+    assert_true(f.enters == 2 && f.warnings == 0 && f.journaled == 0);
     end(&f);
 }
 
